@@ -38,7 +38,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/support"))
 import servers
 
-from sightword.io.files import leave_pandas
+from sightword.io.modules import leave_pandas
 from sightword.storage.store import KindIdentity
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

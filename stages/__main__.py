@@ -34,7 +34,8 @@ from pipeline.pipelines import ITEM, MATRIX, Pipeline, by_entry, folder_of, pipe
 from sightword import machine
 from sightword.errors import SetupError, SightwordError, message_of
 from sightword.evaluation.ledger import Scoring
-from sightword.io.files import FULL, leave_pandas
+from sightword.io.files import FULL
+from sightword.io.modules import leave_pandas
 from sightword.messages import and_more
 
 log = logging.getLogger("sightword")

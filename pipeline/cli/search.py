@@ -103,7 +103,7 @@ def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(arguments: argparse.Namespace) -> int:
-    from sightword.io.files import leave_pandas
+    from sightword.io.modules import leave_pandas
     from sightword.search.query import check_text
 
     leave_pandas()

@@ -66,9 +66,9 @@ def read_corpus(settings: CorpusSettings) -> Corpus:
     try:
         listing = settings.listing()
     except CorpusError:
-        if settings.require_pictures and not Path(settings.pictures).exists():
-            with contextlib.suppress(NotImplementedError):
-                settings.read(None)  # a fault of the captions is told before the missing folder
+        is_apart = type(settings).read is not CorpusSettings.read  # captions of shards come with the listing
+        if is_apart and settings.require_pictures and not Path(settings.pictures).exists():
+            settings.read(None)  # a fault of the captions is told before the missing folder
         raise
     images, captions = (listing and listing.records) or settings.read(listing)
     check_bare((one.text for one in captions), path, CorpusError)

@@ -59,15 +59,12 @@ BINARY = re.compile(r".*\.parquet", re.IGNORECASE)
 ARROW = "Write them as Parquet, by `load_from_disk(FOLDER)[SPLIT].to_parquet(FILE)`."
 _TODO = "A table has a column of pictures and one or more of captions; docs/data.md has examples."
 _AGAIN = "Download or write the file again."
-_NO_PICTURE = "Write the data set with its pictures in it, or with the names of files."
 _ROWS = 1_000_000  # of a Parquet file; a larger file may have as many rows as bytes
 _AT_A_TIME = {False: 1000, True: 64}
 """Rows that are read at a time: without and with the bytes of their pictures."""
 _NUMBERED_LINE = re.compile(r"[^\t]+#\d+\t")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
-_LIST = re.compile(
-    r"""\[\s*\]|\[\s*["'[{].*\]|\(\s*(["']).*\1\s*,.*\)|\{\s*["'].*\}""", re.DOTALL
-)  # JSON's, or Python's
+_LIST = re.compile(r"""[\[({]\s*(?:["'[{]|\]$)""")  # how one begins, JSON's or Python's
 
 
 class Columns(NamedTuple):
@@ -315,17 +312,17 @@ def _texts(cell: str, where: str) -> list[str]:
     inner = cell[1:-1]
     if len(cell) > 3 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', ""):
         cell = inner.replace('""', '"')
-    if cell[:1] + cell[-1:] not in ("[]", "()", "{}") or not _LIST.fullmatch(cell):
+    if cell[:1] + cell[-1:] not in ("[]", "()", "{}") or not _LIST.match(cell):
         return [cell]
     try:
-        texts = loads(cell)
+        if isinstance(texts := loads(cell), list) and all(isinstance(text, str) for text in texts):
+            return [text.strip() for text in texts]
     except ValueError:
         try:
-            texts = ast.literal_eval(cell), "of Python"
+            if isinstance(ast.literal_eval(cell), str):
+                return [cell]
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return [cell]  # words in brackets
-    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
-        return [text.strip() for text in texts]
     todo = "Write a row for each caption, for instance by `DataFrame.explode` of pandas."
     raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)
 
@@ -421,7 +418,9 @@ def _listing(folder: Path, found: Layout, files: Sequence[tuple[Path | Place, st
                 bar.update(batch.num_rows)
     if not any(image.place for image in records.images.values()):
         what = "holds no picture: the bytes of all rows are missing"
-        raise CorpusError(what, where=files[0][0], todo=_NO_PICTURE)
+        raise CorpusError(
+            what, where=files[0][0], todo="Write the data set with its pictures, or with the names of files."
+        )
     return Listing(folder, frozenset(), records=([*records.images.values()], records.captions))
 
 

@@ -195,7 +195,7 @@ def _unfinished(folder: Path) -> Iterator[Path]:
     lock = FileLock(folder / "lock", timeout=0)
     try:
         lock.acquire()
-    except (OSError, NotImplementedError):  # a Timeout is an OSError; some file systems have no locks
+    except (OSError, NotImplementedError):  # another has it, or no lock is to be had; a full disk is told below
         with tempfile.TemporaryDirectory(".tmp", f"{folder.stem}.", folder.parent) as other:
             yield Path(other)
         return

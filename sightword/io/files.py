@@ -481,25 +481,3 @@ def check_text(path: Pathish, table: pa.Table, todo: str | None, *, first: int =
                     what = f"{name} is not UTF-8 text (byte {error.start})"
                     raise FileFormatError(what, where=f"{path}, row {row}", todo=todo) from None
             raise
-
-
-class _NoPandas:
-    """A finder of modules that finds no pandas."""
-
-    @staticmethod
-    def find_spec(name: str, *_: object) -> None:
-        """Raise ModuleNotFoundError for pandas; leave other modules to other finders."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-def leave_pandas() -> None:
-    """Let pyarrow do without pandas, half a second of a program's start, until a table becomes a frame."""
-    if "pandas" not in sys.modules:
-        import pyarrow as pa
-
-        sys.meta_path.insert(0, _NoPandas)
-        try:
-            pa.array([])
-        finally:
-            sys.meta_path.remove(_NoPandas)

@@ -1,4 +1,4 @@
-"""Modules that a person names, and the source files of code."""
+"""Modules that a person names or a program does without, and the source files of code."""
 
 from __future__ import annotations
 
@@ -70,3 +70,25 @@ def _imports(module: str, path: Path) -> Iterator[str]:
             start = ".".join([*above, *filter(None, [node.module])])
             yield start
             yield from (f"{start}.{alias.name}" for alias in node.names)
+
+
+class _NoPandas:
+    """A finder of modules that finds no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        """Raise ModuleNotFoundError for pandas; leave other modules to other finders."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def leave_pandas() -> None:
+    """Let pyarrow do without pandas, half a second of a program's start, until a table becomes a frame."""
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        sys.meta_path.insert(0, _NoPandas)
+        try:
+            pa.array([])
+        finally:
+            sys.meta_path.remove(_NoPandas)
