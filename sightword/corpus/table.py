@@ -47,21 +47,16 @@ NAMES: dict[Role, tuple[str, ...]] = {
 }  # fmt: skip
 """The usual names of each column, the preferred one first: the picture, its captions, its split, the captions'
 language, and the name of a picture whose bytes are in the table."""
-
-UNKNOWN = "und"
-"""The code of a language that a table leaves open, as in BCP 47."""
-DIGITS = 16
-"""The length of a name that is made of a picture's bytes: the first digits of their sha256."""
+UNKNOWN = "und"  # the code of a language that a table leaves open, as in BCP 47
+DIGITS = 16  # the length of a name that is made of a picture's bytes: the first digits of their sha256
 TEXT = re.compile(r".*\.(?:csv|tsv)(?:\.gz)?|captions\.txt|results.*\.token", re.IGNORECASE)
-"""The names of text files that are tables."""
+"""The names of text files that are tables, and of Parquet files."""
 BINARY = re.compile(r".*\.parquet", re.IGNORECASE)
-"""The names of Parquet files."""
 ARROW = "Write them as Parquet, by `load_from_disk(FOLDER)[SPLIT].to_parquet(FILE)`."
 _TODO = "A table has a column of pictures and one or more of captions; docs/data.md has examples."
 _AGAIN = "Download or write the file again."
 _ROWS = 1_000_000  # of a Parquet file; a larger file may have as many rows as bytes
-_AT_A_TIME = {False: 1000, True: 64}
-"""Rows that are read at a time: without and with the bytes of their pictures."""
+_AT_A_TIME = {False: 1000, True: 64}  # rows: without and with the bytes of their pictures
 _NUMBERED_LINE = re.compile(r"[^\t]+#\d+\t")
 _NUMBERED = re.compile(r"(.+?)_?[0-9]+")
 _LIST = re.compile(r"""[\[({]\s*(?:["'[{]|\]$)""")  # how one begins, JSON's or Python's
