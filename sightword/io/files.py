@@ -425,6 +425,8 @@ def parquet_file(
                 require_regular(path)
             with pq.ParquetFile(source or os.fspath(path), **options) as file:
                 yield file
+    except pa.ArrowMemoryError:
+        raise FileFormatError("does not fit in memory", where=path) from None
     except pa.ArrowException as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
     except UnicodeDecodeError:
