@@ -432,7 +432,7 @@ def read_damaged(name: str, reader: Reader, numbers: Iterable[int], folder: Path
         now[0] = number
         file, renewed = damaged(name, number, whole, folder)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        signal.setitimer(signal.ITIMER_REAL, 20 * SECONDS)  # without work of the processor
+        signal.setitimer(signal.ITIMER_REAL, 60 * SECONDS)  # without work of the processor
         said = ""
         try:
             found = reader.read(folder)
