@@ -37,7 +37,7 @@ class Chart(NamedTuple):
 
 CHARTS = [
     Chart(Path("docs/images/results.svg"), Path("docs/results.md"), ("main",)),
-    Chart(Path("docs/images/languages.svg"), Path("docs/languages.md"), ("languages-five", "languages-one")),
+    Chart(Path("docs/images/languages.svg"), Path("study/pages/languages.md"), ("languages-five", "languages-one")),
 ]
 
 
