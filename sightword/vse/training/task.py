@@ -26,7 +26,7 @@ from sightword.training.engine import Task, Tensors, run, write_table
 from sightword.vse.training.batches import Auxiliary, Texts, batches, controlled
 from sightword.vse.training.objective import EPOCHS, Objective, Plan, Watch, at_chance, stuck
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, validate
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, shape_of, validate
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class CaptionTask(Task[TrainSettings]):
         self.training = training = controlled(data.training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
-            len(data.vocabulary), training.features.shape[1], settings.shape,
+            len(data.vocabulary), training.features.shape[1], shape_of(settings, data.vocabulary),
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)
