@@ -3,7 +3,8 @@
 A table stands on a page between ``<!-- table: NAME -->`` and ``<!-- end -->``. A cell is a text with names of scores in
 braces: ``{retrieval.test.full.caption_to_image.r10}``. A row over several seeds is shown as the mean and the sample
 standard deviation. Marks behind a row's name: † for inputs that not everybody has, ‡ for a row of earlier code, § for a
-row without hashes, raised numbers for other notes; a page explains a mark below the first table that has it.
+row without hashes, raised numbers for other notes; a page explains a mark below the first table that
+has it. Signs that all rows have stand at the head.
 """
 
 from __future__ import annotations
@@ -256,6 +257,10 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
         body.append([label, *(_cell(one, source, item) for one, source in zip(cells, sources, strict=True))])
     if table.topics:
         body = _counted([_PLACE.findall(one.cell) for one in columns], rows)
+    ends = {cells[0].rpartition(" ")[2] for cells in body}
+    if len(body) > 1 and len(ends) == 1 and not (signs := ends.pop()).strip("".join(SIGNS)):
+        head += f" {signs}"
+        body = [[cells[0].removesuffix(f" {signs}"), *cells[1:]] for cells in body]
     _refuse_empty([[head, *titles], *body], where)
     if table.why:
         titles.append(table.why)
