@@ -97,6 +97,13 @@ def test_mark_of_a_row_is_explained_below_the_table():
     assert not explanations(markdown("t", layout(*lines, columns=(STS,), marks=False), rows))
 
 
+def test_sign_that_all_rows_have_stands_at_the_head():
+    rows = {f"a/{name}": row({"sts": 0.1}, private={"data/raw/a.npy": "secret"}) for name in ("one", "two")}
+    text = markdown("t", layout(*({"label": key, "result": key} for key in rows), columns=(STS,)), rows)
+    assert text.splitlines()[0] == "| system † | sts |"
+    assert [line[0] for line in cells(text)] == ["a/one", "a/two"]
+
+
 @pytest.mark.parametrize("lacks", ["inputs", "outputs"])
 def test_row_with_a_run_without_hashes_is_marked(lacks):
     first, second = row({"sts": 0.1}, {"sts": 0.2}).runs
