@@ -1,13 +1,13 @@
 """Draws docs/images/search.svg and search-languages.svg: sentences are typed, and photographs change places.
 
-`python -m tools.search_strip` in the repository's folder searches docs/images/photographs as `sightword search flickr8k
---collection` does, after each word of each sentence, and writes both files. The sentences were written before the first
-answer, one for each photograph, and the strip counts those that find theirs first.
+`python -m tools.search_strip` searches docs/images/photographs as `sightword search flickr8k --collection` does, after
+each word of docs/images/sentences.csv. These were written before the first answer, and none may be replaced.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
 import io
 from html import escape
 from itertools import pairwise
@@ -19,37 +19,12 @@ from sightword.io.files import write_text
 from sightword.search.opening import open_search
 from sightword.search.searcher import Searcher
 
-IMAGES = Path("docs/images")
+IMAGES = Path(__file__).parents[1] / "docs/images"
 PHOTOGRAPHS = IMAGES / "photographs"
 STRIPS = {"flickr8k": IMAGES / "search.svg", "multi30k": IMAGES / "search-languages.svg"}
-SENTENCES = {
-    "flickr8k": {
-        "a photgrapher wiht a tripod": "photographer.jpg",
-        "a bridge wiht lights at night": "bridge.jpg",
-        "the face of a cat wtih green eyes": "cat.jpg",
-        "a cup of cofee on a table": "coffee.jpg",
-        "a bee on a prple flower": "bee.jpg",
-        "a woman in an ornage suit smiles": "astronaut.jpg",
-        "a moose lies in teh grass": "moose.jpg",
-        "an old windmil under a blue sky": "windmill.jpg",
-        "a temple by a lkae": "pagoda.jpg",
-        "sliced oragnes and lemons": "fruits.jpg",
-        "a rocket at nihgt": "rocket.jpg",
-    },
-    "multi30k": {
-        "ein Fotogarf mit einem Stativ": "photographer.jpg",
-        "eine Brücke mti Lichtern bei Nacht": "bridge.jpg",
-        "das Gesicht einer Kaze mit grünen Augen": "cat.jpg",
-        "eine Tasse Kafee auf einem Tisch": "coffee.jpg",
-        "eine Biene auf einer lial Blume": "bee.jpg",
-        "eine Frau in einem orangen Anzgu lächelt": "astronaut.jpg",
-        "ein Elch liegt im Grsa": "moose.jpg",
-        "eine alte Windmühle unter balauem Himmel": "windmill.jpg",
-        "ein Tempel an einem Se": "pagoda.jpg",
-        "geschnittene Oragnen und Zitronen": "fruits.jpg",
-        "eine Rakete bei Nahct": "rocket.jpg",
-    },
-}
+with (IMAGES / "sentences.csv").open(encoding="utf-8", newline="") as file:
+    _ROWS = list(csv.DictReader(file))
+SENTENCES = {encoder: {row[encoder]: row["picture"] for row in _ROWS} for encoder in STRIPS}
 """By encoder; each sentence has a typing error."""
 LETTER, MOVE, SLOT = 0.085, 0.35, 5.0
 """Seconds for a letter, for a move of the photographs, and for a sentence with the pause behind it."""
@@ -67,9 +42,7 @@ text { font: 26px system-ui, sans-serif; fill: var(--soft) }
 .cover { display: none }
 @media (prefers-reduced-motion: no-preference) { .cover { display: inline } """
 HIDDEN, SHOWN = "opacity: 0", "opacity: 1"
-COVER = (
-    """<path d="M44 24h1300v56h-1300" fill="var(--field)"/><path d="M44 34v36" stroke="var(--ink)" stroke-width="3"/>"""
-)
+COVER = '<path d="M44 24h1300v56h-1300" fill="var(--field)"/><path d="M44 34v36" stroke="var(--ink)" stroke-width="3"/>'
 """Hides the letters that are not typed yet, behind the cursor."""
 Steps = list[tuple[float, str]]
 """Seconds from the start, and the CSS from then on."""
