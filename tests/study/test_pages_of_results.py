@@ -208,9 +208,9 @@ def test_charts_have_the_numbers_of_the_tables(repository):
         return re.findall(r"<text [^>]*>([^<]+)</text>", svg)
 
     for chart in charts.CHARTS:
-        bars = charts.bars((repository / chart.page).read_text("utf-8"), chart.tables)
+        rows = charts.dots((repository / chart.page).read_text("utf-8"), chart)
         committed = texts((repository / chart.file).read_text("utf-8"))
-        numbers = [f"{value:.1f}" for bar in bars for value in bar[1:]]
+        numbers = [f"{value:.1f}" for row in rows for value in row[1:]]
         assert [text for text in committed if re.fullmatch(r"\d+\.\d", text)] == numbers, "run `python -m study.charts`"
 
 
