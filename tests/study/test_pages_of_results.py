@@ -53,8 +53,8 @@ def project(whole: Path, tmp_path: Path) -> Path:
 
 
 def edit(project: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, Row]:
-    """Change the row ngrams/base, and return this row alone."""
-    values = read_rows(project)["ngrams/base"].model_dump()
+    """Change the row ngrams/base, as if it were of today's code, and return this row alone."""
+    values = read_rows(project)["ngrams/base"].model_dump() | {"note": None}
     change(values)
     row = Row.model_validate(values)
     write_row(project, row)
