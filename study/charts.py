@@ -34,7 +34,7 @@ class Chart(NamedTuple):
 
 CHARTS = [
     Chart(Path("docs/images/results.svg"), Path("docs/results.md"), ("main",)),
-    Chart(Path("docs/images/languages.svg"), Path("docs/languages.md"), ("languages-five", "languages-one")),
+    Chart(Path("docs/images/languages.svg"), Path("study/pages/languages.md"), ("languages-five", "languages-one")),
     Chart(Path("study/pages/cells.svg"), Path("study/pages/published-recipe.md"), ("cells",), column=1),
 ]
 
