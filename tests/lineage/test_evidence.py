@@ -300,7 +300,7 @@ def test_commit_that_does_not_repeat_here_is_no_contradiction(repeated):
     assert done.returncode == 0
     assert "made by third; not checked out: third, second\n" in done.stdout
     assert "second: never seen to run: the same inputs gave other outputs in runs/" in done.stdout
-    assert "first      ok " in done.stdout
+    assert "\nfirst   ok " in done.stdout
 
 
 @pytest.mark.parametrize(
