@@ -101,19 +101,17 @@ def departures(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[D
         section, _, key = name.rpartition(":")[2].partition(".")
         trained = trained or section == "train"
         one = Departure(name, value, defaults.get(name, value))
-        place = any(isinstance(text, str) and "/" in text for text in one[1:])
+        place = any("/" in str(part) for part in one[1:])
         if value != one.published and not place and key not in _ASIDE:
             ranked.append((1 if section == "train" else 2 if trained or not isinstance(value, str) else 0, one))
     return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def of_sections(sections: Mapping[str, Settings]) -> list[Departure]:
-    """Return the departures of whole sections, by name, those of the raw data first."""
-    values, defaults = {}, {}
-    for name, one in sections.items():
-        bases = (base for base in type(one).__mro__[1:] if base is not Settings and "kinds" in vars(base))
-        values[name], defaults[name] = one.model_dump(exclude_unset=True), published(next(bases, type(one)))
-    return departures(flat(values), flat(defaults))
+def of_sections(sections: Mapping[str, Settings], kinds: Mapping[str, type[Settings]]) -> list[Departure]:
+    """Return the departures of sections, by the last part of their names; ``kinds`` are the classes by whole name."""
+    known = {name: one for name in kinds if (one := sections.get(name.rpartition(".")[2]))}
+    values = {name: one.model_dump(exclude_unset=True) for name, one in known.items()}
+    return departures(flat(values), flat({name: published(kinds[name]) for name in known}))
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

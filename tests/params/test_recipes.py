@@ -238,9 +238,11 @@ def test_recipe_path_of_raw_data_is_told(repository: Path) -> None:
 
 def test_departures_of_the_sample_name_data_and_networks_first(repository: Path) -> None:
     """Places, hashes and titles are left out; what comes after the training stands last."""
-    sections = overlay.resolve(recipes.find("sample", repository), repository).sections
-    names = [one.name for one in of_sections(sections)]
+    whole = overlay.resolve(recipes.find("sample", repository), repository)
+    stages = {name: params_file.settings_class(whole.pipeline, name) for name in whole.sections}
+    departed = of_sections(whole.sections, stages)
+    names = [one.name for one in departed]
     assert names[:4] == ["corpus.format", "features.backbone", "features.weights", "train.hidden"]
-    assert [one for one in of_sections(sections) if one.name == "train.loss"] == [("train.loss", "infonce", "hinge")]
+    assert [one for one in departed if one.name == "train.loss"] == [("train.loss", "infonce", "hinge")]
     assert names.index("train.clip_captions") < names.index("select.criterion")
     assert not {"corpus.path", "features.weights_sha256", "report.title", "resize.shards"} & set(names)
