@@ -8,7 +8,6 @@ import logging
 from pathlib import Path
 
 from sightword.captions.settings import CaptionsSettings
-from sightword.corpus.settings import CorpusSettings
 from sightword.features.settings import FeaturesSettings
 from sightword.images.settings import ResizeSettings
 from sightword.settings import Settings, of_sections
@@ -20,8 +19,8 @@ log = logging.getLogger(__name__)
 
 SETTINGS = ReportSettings
 MADE_BY: dict[str, type[Settings]] = {
-    "corpus": CorpusSettings, "resize": ResizeSettings, "features": FeaturesSettings, "captions": CaptionsSettings,
-    "train": TrainSettings, "select": SelectSettings,
+    "resize": ResizeSettings, "features": FeaturesSettings, "captions": CaptionsSettings, "train": TrainSettings,
+    "select": SelectSettings,
 }  # fmt: skip
 ALSO = tuple(MADE_BY)
 
