@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import has_bfloat16_units, keep_memory
 from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders, pad
@@ -33,6 +34,7 @@ from sightword.vse.training.task import CaptionTask, Data
 
 FEATURES = 2048
 TOKENS = 80
+VOCABULARY = Vocabulary(tuple(map(chr, range(0x100, 0x100 + TOKENS - 2))))
 
 
 class Published(nn.Module):
@@ -96,7 +98,7 @@ def sides_of(
     """A step of each side from the same weights, by its name: ``ours fp32``, ``packed fp32``, ``padded bf16``."""
     found: dict[str, Callable[[np.ndarray], torch.Tensor]] = {}
     for precision in precisions:
-        run = CaptionTask(settings(hidden, size, precision, cell, seed), Data(pairs, None, TOKENS), device)
+        run = CaptionTask(settings(hidden, size, precision, cell, seed), Data(pairs, None, VOCABULARY), device)
         peers = {way: Published(run.encoders, packed=way == "packed").to(device) for way in ("packed", "padded")}
         for way, network in peers.items():
             found[f"{way} {precision}"] = torch_step(network, pairs, device, bf16=precision == "bf16")

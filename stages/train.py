@@ -76,7 +76,7 @@ def work(settings: TrainSettings, *, inputs: str = "") -> Callable[[], object] |
     about = settings.noted()
     with open_checkpoint(here.scratch, "train", inputs=inputs, device=device.type, parameters=about) as checkpoint:
         run = train(
-            settings, Data(data.training, data.dev, len(data.vocabulary), data.start, data.beside), device=device,
+            settings, Data(data.training, data.dev, data.vocabulary, data.start, data.beside), device=device,
             keep=partial(keep, checkpoint.folder), show=show, checkpoint=checkpoint, progress=True,
         )  # fmt: skip
         _write(settings, data, run, partial(copy_snapshots, checkpoint.folder, epochs=settings.epochs))

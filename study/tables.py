@@ -3,7 +3,8 @@
 A table stands on a page between ``<!-- table: NAME -->`` and ``<!-- end -->``. A cell is a text with names of scores in
 braces: ``{retrieval.test.full.caption_to_image.r10}``. A row over several seeds is shown as the mean and the sample
 standard deviation. Marks behind a row's name: † for inputs that not everybody has, ‡ for a row of earlier code, § for a
-row without hashes, raised numbers for other notes; a page explains a mark below the first table that has it.
+row without hashes, raised numbers for other notes; a page explains a mark below the first table that
+has it. Signs that all rows have stand at the head.
 """
 
 from __future__ import annotations
@@ -118,7 +119,13 @@ def shown(table: Table, layout: Layout) -> set[str]:
     return {name.replace(EACH, item) for name in names if name is not None for item in items}
 
 
-UNHASHED = "§ No hashes of inputs and outputs: made before rows kept them, or by no run of a pipeline."
+UNHASHED = "§ Without hashes of inputs and outputs."
+SIGNS = {
+    "†": "† Needs files that neither git nor `sightword fetch` has; the row in `study/results` names them.",
+    "‡": "‡ By earlier code: today's gives other numbers, or refuses the settings.",
+    "§": UNHASHED,
+}
+"""What a sign says, in the same words for all rows, so that a page says it once."""
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -127,9 +134,7 @@ class Legend:
 
     def __init__(self, *, on: bool = True) -> None:
         self._on = on
-        self._private: dict[str, dict[str, None]] = {}
-        self._earlier: dict[str, None] = {}
-        self._unhashed = False
+        self._signs: set[str] = set()
         self._notes: dict[str, None] = {}
 
     def marks(self, *sources: Row | PublishedScores | None) -> str:
@@ -138,36 +143,26 @@ class Legend:
         return f" {''.join(marks)}" if marks else ""
 
     def _marks_of(self, source: Row | PublishedScores | None) -> list[str]:
-        found: list[str] = []
         if not self._on or source is None:
-            return found
-        if isinstance(source, Row) and source.private:
-            for path, why in source.private.items():
-                self._private.setdefault(why, {})[f"`{path}`"] = None
-            found.append("†")
+            return []
         note = source.note or ""
-        if note.startswith(EARLIER):
-            why, _, note = note.removeprefix(EARLIER).strip().partition("; ")
-            self._earlier[why] = None
-            found.append("‡")
-        if isinstance(source, Row) and not source.hashed:
-            self._unhashed = True
-            found.append("§")
+        found: list[str] = []
+        if isinstance(source, Row):
+            earlier = note.startswith(EARLIER)
+            note = note.partition("; ")[2] if earlier else note
+            holds = (source.private, earlier, not source.hashed)
+            found = [sign for sign, one in zip(SIGNS, holds, strict=True) if one]
+            self._signs.update(found)
         if note:
-            unmade = "No recipe makes the row. " if isinstance(source, Row) and source.recipe is None else ""
-            note = unmade + _sentence(note)
+            unmade = isinstance(source, Row) and source.recipe is None
+            note = _sentence(f"Not produced by a recipe: {note}" if unmade else note)
             self._notes[note] = None
             found.append(str([*self._notes].index(note) + 1).translate(_RAISED))
         return found
 
     def lines(self) -> list[str]:
         """Return a paragraph for each mark."""
-        private = [_sentence(f"{and_more(paths, 1)}: {why}") for why, paths in self._private.items()]
-        earlier = [_sentence(why) for why in self._earlier]
-        found = [f"† Neither git nor `sightword fetch` has these inputs. {' '.join(private)}"] if private else []
-        other = "‡ Today's code gives other numbers by the same recipe, or refuses its settings."
-        found += [f"{other} {' '.join(earlier)}"] if earlier else []
-        found += [UNHASHED] if self._unhashed else []
+        found = [text for sign, text in SIGNS.items() if sign in self._signs]
         found += [f"{str(number).translate(_RAISED)} {note}" for number, note in enumerate(self._notes, 1)]
         return [f"\n{one}" for one in found]
 
@@ -262,6 +257,10 @@ def markdown(name: str, layout: Layout, rows: Mapping[str, Row]) -> str:
         body.append([label, *(_cell(one, source, item) for one, source in zip(cells, sources, strict=True))])
     if table.topics:
         body = _counted([_PLACE.findall(one.cell) for one in columns], rows)
+    ends = {cells[0].rpartition(" ")[2] for cells in body}
+    if len(body) > 1 and len(ends) == 1 and not (signs := ends.pop()).strip("".join(SIGNS)):
+        head += f" {signs}"
+        body = [[cells[0].removesuffix(f" {signs}"), *cells[1:]] for cells in body]
     _refuse_empty([[head, *titles], *body], where)
     if table.why:
         titles.append(table.why)

@@ -109,7 +109,7 @@ def test_commands_of_a_page_end_without_an_error(done, page, repository, tmp_pat
     path = next(one for one in pages(repository) if one.stem == page)
     copy = done.copy(tmp_path / "sightword")
     write_senteval(copy.folder / "data/corpus/senteval", copy.folder / "data/raw/senteval")
-    first_run = page in ("README", "tutorial")
+    first_run = page == "tutorial"
     if first_run:
         commit_a_run_of_another_machine(copy)
     todo = [(f"before {page}", language, text) for language, text in BEFORE.get(page, [])]

@@ -28,7 +28,7 @@ from sightword.messages import flat
 from sightword.report.gallery import first_right, headline_split, read_top
 from sightword.report.number_formats import is_number
 
-UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10")
+UNTESTED = ("r1", "r5", "r10", "median_rank", "mean_rank", "pearson", "accuracy", "ensemble_r10", "map", "first_right")
 """Scores in metrics files: means over queries or pairs, on which no test is possible."""
 TOP = Path("data/retrieval/top.parquet")
 METRICS = tuple(Path("metrics") / f"{name}.json" for name in ("retrieval", "semantics", "select", "train"))

@@ -19,6 +19,12 @@ from sightword.statistics.inference import with_interval
 
 RETRIEVAL, SEMANTICS = "metrics/retrieval.json", "metrics/semantics.json"
 _DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
+_SHORT = """
+Short queries are the most frequent runs of words in the captions of the split. A picture is right if one of its
+captions has the run. Percent:
+
+"""
+_SHORT_HEAD = ("split", "query", "mean average precision", "first picture right", "queries")
 
 
 def corpus(project: Path, encoder: str) -> str:
@@ -65,9 +71,12 @@ def _metrics(project: Path, lock: Lock, encoder: str, path: str, known: KnownFac
 
 
 def _retrieval(metrics: Any) -> str:
-    rows = []
+    rows, short = [], []
     for split, protocols in metrics.items():
         for protocol, directions in protocols.items() if isinstance(protocols, dict) else ():
+            for name, entry in directions.items() if protocol == "short_queries" else ():
+                scores = [with_interval(entry[key], entry[f"{key}_ci95"]) for key in ("map", "first_right")]
+                short.append([split, name.replace("_", " "), *scores, str(entry["queries"])])
             for direction, words in _DIRECTIONS.items():
                 entry = directions.get(direction) if isinstance(directions, dict) else None
                 if entry is not None:
@@ -77,7 +86,7 @@ def _retrieval(metrics: Any) -> str:
 ## Retrieval scores
 
 {_table(["split, protocol", "", "R@1", "R@5", "R@10", "median rank"], rows)}
-"""
+{f"{_SHORT}{_table(_SHORT_HEAD, short)}{chr(10)}" if short else ""}"""
 
 
 def _semantics(metrics: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 Unit = Literal["character", "word", "treebank"]
@@ -72,6 +73,41 @@ def split(text: str, unit: Unit) -> list[str]:
     if unit == "character":
         return list(text)
     return (_PLAIN_WORD if text.isascii() else _word()).findall(text)
+
+
+_ENGLISH = """
+    a an the some and or but of in on at to with by for from into onto over under up down off out as is are was were be
+    being it its he his she her him they their them there this that these those who which while s t
+"""
+_GERMAN = """
+    der die das den dem des ein eine einen einem einer eines und oder von vom in im ins auf an am zu zum zur mit bei
+    beim für aus nach über unter vor hinter neben durch um als ist sind wird werden er sie es sich sein seine seinen
+    seinem seiner ihr ihre ihren ihrem ihrer
+"""
+FUNCTION_WORDS = frozenset([*_ENGLISH.split(), *_GERMAN.split()])
+"""Words of English and German that say little alone, without those that say something in the other language."""
+
+
+def runs(tokens: Sequence[str], unit: Unit, most: int) -> list[list[tuple[int, int]]]:
+    """Return where runs of 1, 2, .. ``most`` words start and end among the tokens of a text, by number of words.
+
+    A run has no sign inside, and no function word at either end: ``a brown dog runs .`` has the runs ``brown``,
+    ``dog``, ``runs``; ``brown dog``, ``dog runs``; ``brown dog runs``.
+    """
+    if unit == "character":
+        found = (_PLAIN_WORD if (text := "".join(tokens)).isascii() else _word()).finditer(text)
+        words = [(word[0], *word.span()) for word in found]
+    else:
+        words = [(token, place, place + 1) for place, token in enumerate(tokens)]
+    ends = [word[:1].isalnum() and word.casefold() not in FUNCTION_WORDS for word, _, _ in words]
+    lists: list[list[tuple[int, int]]] = [[] for _ in range(most)]
+    for first in (place for place, end in enumerate(ends) if end):
+        for last in range(first, min(first + most, len(words))):
+            if not words[last][0][:1].isalnum():
+                break
+            if ends[last]:
+                lists[last - first].append((words[first][1], words[last][2]))
+    return lists
 
 
 def _treebank(text: str) -> list[str]:

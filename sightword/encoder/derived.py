@@ -85,7 +85,7 @@ def report_unknown(name: str, start: Part, ids: Iterable[ArrayLike]) -> None:
 def _parameters(shape: Shape, unit: Unit) -> dict[str, Any]:
     """Return the parameters of a network's weights and of its reader."""
     fields = shape_as_json(shape) | ({"cell": "ngrams"} if isinstance(shape, NgramShape) else {})
-    kept = {f"train.{name}": fields[name] for name in fields if name not in ("reader", "similarity", "scaled")}
+    kept = {f"train.{name}": fields[name] for name in fields if name not in ("reader", "similarity", "scaled", "frame")}
     return {"captions.unit": unit, **kept}
 
 

@@ -43,11 +43,11 @@ class CaptionEncoder(nn.Module):
         self.similarity = shape.similarity
         self.scaled = shape.scaled
         if isinstance(shape, NgramShape):
-            sizes = {"tokens": tokens, "longest": shape.longest_ngram, "buckets": shape.ngram_buckets}
-            if isinstance(shape, TfidfShape):
-                self.embedding = Tfidf(shape.embedding, frame=shape.frame, **sizes)
-            else:
-                self.embedding = NGrams(shape.embedding, **sizes)
+            kind = Tfidf if isinstance(shape, TfidfShape) else NGrams
+            self.embedding = kind(
+                shape.embedding, tokens=tokens, longest=shape.longest_ngram, buckets=shape.ngram_buckets,
+                frame=shape.frame,
+            )  # fmt: skip
             self.pooling: nn.Module = nn.Identity()
             return
         weights = torch.empty(tokens, shape.embedding)

@@ -32,11 +32,12 @@ class NGrams(nn.Module):
         tokens: number of ids; an id has as many bytes as the largest one needs.
         longest: tokens of the longest n-grams; the shortest ones have :data:`SHORTEST`.
         buckets: number of embeddings, which n-grams share.
+        frame: the token before and behind each row: the space, so that a row begins and ends as a word does; or 0.
     """
 
-    def __init__(self, width: int, *, tokens: int, longest: int, buckets: int) -> None:
+    def __init__(self, width: int, *, tokens: int, longest: int, buckets: int, frame: int = 0) -> None:
         super().__init__()
-        self.longest, self.buckets = longest, buckets
+        self.longest, self.buckets, self.frame = longest, buckets, frame
         self.id_bytes = max(1, -(-(tokens - 1).bit_length() // 8))
         self.weight = nn.Parameter(torch.empty(buckets, width))
         if not self.weight.is_meta:
@@ -47,9 +48,12 @@ class NGrams(nn.Module):
 
         With lengths on the CPU, nothing waits for the device of the ids.
         """
-        rows, counts = ngrams(ids, lengths, longest=self.longest, buckets=self.buckets, id_bytes=self.id_bytes)
+        rows, counts = self._found(ids, lengths, self.buckets)
         starts = move(counts.cumsum(0) - counts, ids.device)
         return F.embedding_bag(rows, self.weight, starts, mode="mean")
+
+    def _found(self, ids: torch.Tensor, lengths: torch.Tensor, buckets: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return ngrams(ids, lengths, longest=self.longest, buckets=buckets, id_bytes=self.id_bytes, frame=self.frame)
 
 
 class Tfidf(NGrams):
@@ -66,19 +70,17 @@ class Tfidf(NGrams):
         tokens: number of ids; an id has as many bytes as the largest one needs.
         longest: tokens of the longest n-grams.
         buckets: number of weights, which n-grams share.
-        frame: the token before and behind each row: the space, so that a row begins and ends as a word does; or 0.
+        frame: the token before and behind each row.
     """
 
     def __init__(self, width: int, *, tokens: int, longest: int, buckets: int, frame: int = 0) -> None:
-        super().__init__(0, tokens=tokens, longest=longest, buckets=buckets)
-        self.width, self.frame = width, frame
+        super().__init__(0, tokens=tokens, longest=longest, buckets=buckets, frame=frame)
+        self.width = width
         self.weight = nn.Parameter(self.weight.new_ones(buckets), requires_grad=False)
 
     def hashes(self, ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the hashes of all n-grams, int64 (N,), and the row of each, int64 (N,), as :func:`ngrams`."""
-        found, counts = ngrams(
-            ids, lengths, longest=self.longest, buckets=HASHES, id_bytes=self.id_bytes, frame=self.frame
-        )
+        found, counts = self._found(ids, lengths, HASHES)
         return found, move(torch.arange(len(ids)).repeat_interleave(counts), ids.device)
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -62,6 +62,8 @@ class NgramShape:
     ngram_buckets: int
     similarity: SimilarityName = "cosine"
     scaled: bool = True
+    frame: int = 0
+    """The token before and behind each text: the space, or 0 for words and for encoders from before the frame."""
 
     reader = "n-grams"
 
@@ -74,8 +76,6 @@ class NgramShape:
 @dataclass(frozen=True)
 class TfidfShape(NgramShape):
     """Hashed n-grams of tokens, weighted by their frequency; :mod:`sightword.model.ngrams` explains the fields."""
-
-    frame: int = 0
 
     reader = "tf-idf"
 
@@ -103,6 +103,8 @@ def shape_from_json(value: object) -> Shape:
     if not isinstance(name, str) or name not in _KINDS:
         raise ValueError(f"shape.reader is {quote(name)}; expected {' or '.join(map(repr, _KINDS))}")
     kinds = get_type_hints(_KINDS[name])
+    if name == "ngrams":
+        fields.setdefault("frame", 0)  # saved before n-grams had a frame
     for field in dict.fromkeys([*fields, *kinds]):
         if field not in kinds or field not in fields:
             raise ValueError(f"shape.{quote(field)[1:-1]} is {'unknown' if field in fields else 'missing'}")

@@ -43,6 +43,7 @@ def test_numbers_are_those_of_the_files(project):
         known = [one["test"]["full"][row.direction][f"r{row.depth}"] for one in metrics]
         assert [row.a, row.b] == pytest.approx(known)
     assert ("retrieval test.full.caption_to_image.median_rank", 6.0, 11.0) in found.numbers
+    assert ("retrieval test.short_queries.one_word.map", 27.5, 27.5) in found.numbers
     assert "retrieval test.full.caption_to_image.r1" not in [name for name, _, _ in found.numbers]
     assert found.semantics is not None
     assert not [name for name, _, _ in found.numbers if "pearson" in name and "STS15" in name]

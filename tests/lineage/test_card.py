@@ -15,7 +15,9 @@ from sightword.errors import EncoderError
 WEIGHTS = b"weights"
 ENCODER = hash_listing({"weights": hashlib.md5(WEIGHTS).hexdigest()})
 RECALL = {f"r{k}": 10.0 * k for k in (1, 5, 10)} | {f"r{k}_ci95": 1.25 for k in (1, 5, 10)} | {"median_rank": 7.0}
-METRICS = {"test": {"full": {"caption_to_image": RECALL, "image_to_caption": RECALL, "rsum": 1}, "lengths": {}}}
+SHORT = {"map": 26.94, "map_ci95": 2.5, "first_right": 45.0, "first_right_ci95": 5.6, "queries": 300}
+FULL = {"caption_to_image": RECALL, "image_to_caption": RECALL, "rsum": 1}
+METRICS = {"test": {"full": FULL, "lengths": {}, "short_queries": {"one_word": SHORT}}}
 
 
 def text_of(project, encoder):
@@ -118,6 +120,11 @@ def test_the_commit_is_one_that_recorded_the_run(project):
     assert f"commit `{newest}`" in text_of(project, "models/encoder")
     git("checkout", "-q", recorded, "--", "dvc.lock")
     assert f"commit `{recorded}`" in text_of(project, "models/encoder")
+
+
+def test_short_queries_stand_below_the_recalls(project):
+    assert "\n\n| split | query | mean" in text_of(project, "models/encoder")
+    assert "| test | one word | 26.9 ± 2.5 | 45.0 ± 5.6 | 300 |\n" in text_of(project, "models/encoder")
 
 
 def test_an_undefined_correlation(project):

@@ -8,6 +8,7 @@ import torch
 from scipy import stats
 
 from pipeline.params import overlay, recipes
+from sightword.captions.vocabulary import Vocabulary
 from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders, initialise
 from sightword.model.settings import ModelSettings
@@ -15,6 +16,7 @@ from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.task import CaptionTask, Data
 
 TOKENS, FEATURES, WIDTH, HIDDEN, ATTENTION = 300, 90, 40, 60, 16
+VOCABULARY = Vocabulary(tuple(map(chr, range(256, 254 + TOKENS))))
 SHAPE = ModelSettings(embedding=WIDTH, hidden=HIDDEN, attention=ATTENTION)
 TORCH = 1 / math.sqrt(HIDDEN)
 """The limit of torch's own start of a recurrent layer."""
@@ -101,7 +103,7 @@ def test_a_run_starts_from_the_weights_that_its_parameters_name(name):
     settings = TrainSettings(**SHAPE.model_dump(), seed=3, initialisation=name, batch=2)
     features = np.zeros((2, FEATURES), np.float32)
     pairs = Pairs(["a", "b"], features, ["", ""], [np.array([2])] * 2, np.zeros(2, np.int64), np.arange(2))
-    run = CaptionTask(settings, Data(pairs, None, TOKENS), torch.device("cpu"))
+    run = CaptionTask(settings, Data(pairs, None, VOCABULARY), torch.device("cpu"))
     expected = initial(name, seed=3)
     for key, value in run.encoders.state_dict().items():
         assert np.array_equal(value.double().numpy(), expected[key]), key

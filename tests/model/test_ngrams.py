@@ -27,8 +27,8 @@ def hash_of(octets: bytes) -> int:
     return value
 
 
-def by_hand(row: list[int], longest: int, buckets: int, id_bytes: int = 1) -> Counter[int]:
-    framed = [0, *(row or [0]), 0]
+def by_hand(row: list[int], longest: int, buckets: int, id_bytes: int = 1, frame: int = 0) -> Counter[int]:
+    framed = [frame, *(row or [0]), frame]
     return Counter(
         hash_of(b"".join(token.to_bytes(id_bytes, "little") for token in framed[start : start + size])) % buckets
         for size in range(2, longest + 1)
@@ -68,6 +68,16 @@ def test_each_row_has_the_buckets_of_its_ngrams(rows, longest, buckets, id_bytes
     found, counts = ngrams(ids, lengths, longest=longest, buckets=buckets, id_bytes=id_bytes)
     parts = torch.split(found, counts.tolist())
     assert [Counter(part.tolist()) for part in parts] == [by_hand(row, longest, buckets, id_bytes) for row in rows]
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=9), st.integers(2, 6))
+def test_the_frame_stands_before_and_behind_each_row(row, longest) -> None:
+    options = {"longest": longest, "buckets": 1 << 20, "id_bytes": 1}
+    framed, _ = ngrams(*pad([np.array(row), np.array([1] * 12)]), frame=7, **options)
+    bare, _ = ngrams(*pad([np.array([7, *row, 7])]), **options)
+    inner = Counter(framed[: len(framed) - sum(14 - size + 1 for size in range(2, longest + 1))].tolist())
+    assert inner == by_hand(row, longest, 1 << 20, frame=7)
+    assert not inner - Counter(bare.tolist())
 
 
 @given(ROWS)

@@ -15,7 +15,7 @@ def test_fields_and_types_of_shapes_are_those_of_the_parameters():
     parameters = {name: setting.annotation for name, setting in ModelSettings.model_fields.items()}
     for kind in (RecurrentShape, NgramShape):
         hints = get_type_hints(kind)
-        own = {field.name: hints[field.name] for field in fields(kind) if field.name not in ("scaled", "cell")}
+        own = {field.name: hints[field.name] for field in fields(kind) if field.name not in ("scaled", "cell", "frame")}
         assert own.items() <= parameters.items()
 
 
@@ -39,6 +39,12 @@ def test_parameters_that_the_reader_does_not_use_are_no_part_of_the_shape():
     assert one.shape == other.shape
     bags = [ModelSettings(cell="ngrams", hidden=hidden) for hidden in (5, 6)]
     assert bags[0].shape == bags[1].shape
+
+
+def test_ngrams_saved_before_the_frame_have_none():
+    kept = shape_as_json(ModelSettings(cell="ngrams").shape)
+    del kept["frame"]
+    assert shape_from_json(kept) == ModelSettings(cell="ngrams").shape
 
 
 WHOLE = shape_as_json(ModelSettings().shape)

@@ -16,7 +16,7 @@ from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from study.doses import BOUND, Gain, scores_of
 from study.origins import EARLIER
 from study.rows import Row
-from study.tables import UNHASHED, Layout, markdown, pooled
+from study.tables import SIGNS, UNHASHED, Layout, markdown, pooled
 
 VALUES = st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=4)
 RECALL = {"title": "recall", "cell": "{recall.r1} / {recall.r10}"}
@@ -84,9 +84,7 @@ def test_cell_of_scores_is_rounded_scaled_and_says_what_is_missing():
 def test_mark_of_a_row_is_explained_below_the_table():
     rows = {
         "a/plain": row({"sts": 0.1}),
-        "a/private": row(
-            {"sts": 0.1}, private={"data/raw/a.npy": "made in secret", "data/raw/a.txt": "made in secret"}
-        ),
+        "a/private": row({"sts": 0.1}, private={"data/raw/a.npy": "made in secret"}),
         "a/earlier": row({"sts": 0.1}, note=f"{EARLIER} another hash; one network"),
         "a/noted": row({"sts": 0.1}, note="one network"),
         "a/by-hand": row({"sts": 0.1}, recipe=None, note="a script"),
@@ -94,13 +92,16 @@ def test_mark_of_a_row_is_explained_below_the_table():
     lines = tuple({"label": key.removeprefix("a/"), "result": key} for key in rows)
     text = markdown("t", layout(*lines, columns=(STS,)), rows)
     assert [line[0] for line in cells(text)] == ["plain", "private †", "earlier ‡¹", "noted ¹", "by-hand ²"]
-    private, earlier, first, second = explanations(text)
-    assert private.startswith("† ")
-    assert private.endswith(" `data/raw/a.npy` and 1 more: made in secret.")
-    assert earlier.startswith("‡ ")
-    assert earlier.endswith("Another hash.")
-    assert (first, second) == ("¹ One network.", "² No recipe makes the row. A script.")
+    notes = ["¹ One network.", "² Not produced by a recipe: a script."]
+    assert explanations(text) == [SIGNS["†"], SIGNS["‡"], *notes]
     assert not explanations(markdown("t", layout(*lines, columns=(STS,), marks=False), rows))
+
+
+def test_sign_that_all_rows_have_stands_at_the_head():
+    rows = {f"a/{name}": row({"sts": 0.1}, private={"data/raw/a.npy": "secret"}) for name in ("one", "two")}
+    text = markdown("t", layout(*({"label": key, "result": key} for key in rows), columns=(STS,)), rows)
+    assert text.splitlines()[0] == "| system † | sts |"
+    assert [line[0] for line in cells(text)] == ["a/one", "a/two"]
 
 
 @pytest.mark.parametrize("lacks", ["inputs", "outputs"])

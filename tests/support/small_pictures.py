@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.features.tables.pairs import Pairs
 
-TOKENS = 20
+VOCABULARY = Vocabulary(tuple("abcdefghijklmnopqr"))
 
 
 def spelled(colours: int = 3, *, base: float = 0.0, spread: float = 1.0) -> Pairs:

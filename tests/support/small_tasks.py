@@ -11,6 +11,7 @@ import torch
 from small_ground import described, scenario, textual
 from small_text import text_of
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.entailment.settings import EntailSettings
 from sightword.entailment.training import task as entail
 from sightword.entailment.training.task import EncodedPairs
@@ -37,6 +38,7 @@ TEXT = SkipthoughtSettings(
     embedding=6, hidden=8, batch=16, steps=30, validate_every=8, rate=0.01, bucket=3, validation=12
 )
 PAIRS = EntailSettings(embedding=8, hidden=12, epochs=3, batch=50, validate_every=4, rate=0.01)
+VOCABULARY = Vocabulary(tuple("abcdefghijklm"))
 CONCEPTS = EmbedSettings(dimension=4, batch=60, epochs=5, rate=0.03, validate_every=7)
 
 
@@ -61,7 +63,7 @@ def captions_and_pictures(checkpoint: Checkpoint | None, device: torch.device = 
         kept.update({f"{epoch}.{name}": value.clone() for name, value in encoders.state_dict().items()})
 
     task = vse.train(
-        TRAIN.model_copy(update=changes), vse.Data(pictures(), pictures(), 15), device=device, keep=keep,
+        TRAIN.model_copy(update=changes), vse.Data(pictures(), pictures(), VOCABULARY), device=device, keep=keep,
         checkpoint=checkpoint,
     )  # fmt: skip
     return {name: value for name, value in kept.items() if name.startswith("4.")}, task.progress

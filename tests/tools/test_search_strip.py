@@ -1,23 +1,31 @@
-"""The strip of the README shows the pictures that were found, in their order."""
+"""The strip of the README shows the photographs in the order of the answers."""
 
 from __future__ import annotations
 
-import numpy as np
+import re
+from types import SimpleNamespace
+from xml.etree import ElementTree as ET
+
 from PIL import Image
 
-from sightword.search.searcher import PictureHit
 from tools import search_strip
 
 
-def test_a_strip_shows_each_answers_pictures_in_order(tmp_path, monkeypatch):
+def test_strip_places_photographs_in_the_order_of_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(search_strip, "PHOTOGRAPHS", tmp_path)
-    colours = {"a.png": (200, 10, 10), "b.png": (10, 200, 10), "c.png": (10, 10, 200)}
-    for name, colour in colours.items():
-        Image.new("RGB", (60, 40), colour).save(tmp_path / name)
-    orders = (["a.png", "b.png", "c.png"], ["c.png", "a.png", "b.png"])
-    found = [search_strip.Answer("a query", [PictureHit(0, name, 0.5, 0.5) for name in order]) for order in orders]
-    strip = np.asarray(search_strip.draw(found))
-    assert strip.shape[1] == search_strip.WIDTH
-    line = [tuple(int(value) for value in pixel) for pixel in strip[150]]
-    seen = [pixel for place, pixel in enumerate(line) if pixel in colours.values() and pixel != line[place - 1]]
-    assert seen == [colours[name] for order in orders for name in order]
+    names = [f"{letter}.jpg" for letter in "abcde"]
+    for name in names:
+        Image.new("RGB", (60, 40)).save(tmp_path / name)
+    orders = {"a typde word": [*names[1:], "a.jpg"]}
+
+    def pictures(query, _):
+        return SimpleNamespace(hits=[SimpleNamespace(picture=one) for one in orders.get(query, names)])
+
+    strip = search_strip.draw(SimpleNamespace(pictures=pictures), {"a typde word": "a.jpg", "two wrods": "a.jpg"})
+    assert "2 misspelt sentences, one for each photograph: 1 find theirs first." in strip
+    assert re.findall(r">(number 5|first) of 2</text>", strip) == ["number 5", "first"]
+    groups = [one for one in ET.fromstring(strip).iter() if one.get("id", "").startswith("p-")]
+    left = {one.get("id"): float(re.findall(r"[\d.]+", one.get("style"))[0]) for one in groups}
+    assert sorted(left, key=left.get) == ["p-a", "p-b", "p-c", "p-d", "p-e"]
+    assert "scale(0.554)" in groups[0].get("style")
+    assert not re.findall(r"<script|href=\"(?!data:)", strip)

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from sightword.captions.units import split
+from sightword.captions.units import runs, split
 from sightword.encoder.arguments import LONGEST
 from sightword.errors import ScoringError
 from sightword.evaluation.retrieval.protocols import DEPTHS, Folds, entry, hits, rank_folds
 from sightword.evaluation.retrieval.querybank import with_querybank
-from sightword.evaluation.retrieval.ranks import Ranks, rank, rank_best
+from sightword.evaluation.retrieval.ranks import Ranks, rank, rank_best, tiles
 from sightword.evaluation.retrieval.settings import RetrievalSettings
+from sightword.evaluation.retrieval.similarity import embeddings
+from sightword.evaluation.retrieval.similarity import similarity as named
 from sightword.features.tables.pairs import Pairs
 from sightword.messages import plural
-from sightword.statistics.inference import proportion_interval
+from sightword.statistics.inference import Z95, proportion_interval
 
 if TYPE_CHECKING:
     from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -152,6 +156,87 @@ def lengths_entry(
     }
 
 
+NUMBERS = ("one_word", "two_words", "three_words")
+FEWEST_PICTURES, MOST_QUERIES, FEWEST_QUERIES = 3, 300, 20
+"""Right pictures of a short query, and short queries of a number of words."""
+NO_SHORT = f"fewer than {FEWEST_QUERIES} words stand in the captions of {FEWEST_PICTURES} pictures or more"
+
+
+class ShortQuery(NamedTuple):
+    """A run of words from captions, and the rows of the pictures of which a caption has the run."""
+
+    text: str
+    pictures: NDArray[np.int64]
+
+
+def short_queries(texts: Sequence[str], image_of_caption: NDArray[np.int64]) -> dict[str, list[ShortQuery]]:
+    """Return the most frequent runs (:func:`sightword.captions.units.runs`) by number of words.
+
+    Runs that differ in capitals only are one, written as most captions write the run behind their start. Equally
+    frequent runs are in the order of their letters. A number of words with too few runs is left out.
+    """
+    found: list[dict[str, tuple[Counter[str], set[int]]]] = [{} for _ in NUMBERS]
+    for text, picture in zip(texts, image_of_caption.tolist(), strict=True):
+        for runs_of, places in zip(found, runs(list(text), "character", len(NUMBERS)), strict=True):
+            for start, end in places:
+                run = " ".join(text[start:end].split())
+                spellings, pictures = runs_of.setdefault(run.casefold(), (Counter(), set()))
+                spellings[run] += len(texts) if start else 1  # a capital at a caption's start is none of the word's
+                pictures.add(picture)
+    queries = {}
+    for name, runs_of in zip(NUMBERS, found, strict=True):
+        frequent = [one for one in sorted(runs_of.items(), key=lambda one: (-len(one[1][1]), one[0]))
+                    if len(one[1][1]) >= FEWEST_PICTURES]  # fmt: skip
+        if len(frequent) >= FEWEST_QUERIES:
+            queries[name] = [
+                ShortQuery(min(spellings, key=lambda run: (-spellings[run], run)), np.array(sorted(pictures)))
+                for _, (spellings, pictures) in frequent[:MOST_QUERIES]
+            ]
+    return queries
+
+
+def short_entry(
+    vectors: NDArray[np.generic],
+    images: NDArray[np.generic],
+    right: Sequence[NDArray[np.int64]],
+    similarity: str,
+    *,
+    device: torch.device | None = None,
+) -> dict[str, Any]:
+    """Return the scores of short queries, whose ``vectors`` are (Q, D), among ``images`` (N, D).
+
+    ``map`` is the mean average precision in percent: for each right picture the share of right ones among the pictures
+    down to it. ``first_right`` is the percentage of queries whose first picture is right, ``first_right_chance`` that
+    of a random order. Ties count against right pictures. Intervals are over queries.
+    """
+    sides = embeddings(vectors, "short queries"), embeddings(images, "image_embeddings")
+    alike = named(similarity, *sides, device or torch.device("cpu"))
+    table = np.empty((len(vectors), len(images)))
+    with torch.inference_mode():
+        for rows, columns, scores in tiles(alike, progress=False):
+            table[rows, columns] = scores.cpu().numpy()
+    precisions, first = [], 0
+    for scores_of, pictures in zip(table, right, strict=True):
+        bars = alike.bar(np.sort(scores_of[pictures])[::-1])
+        wrong = np.sort(np.delete(scores_of, pictures))
+        better = len(wrong) - np.searchsorted(wrong, bars)  # wrong pictures before each right one
+        places = np.arange(1, len(bars) + 1)
+        precisions.append(math.fsum(places / (places + better)) / len(bars))
+        first += int(better[0] == 0)
+    count = len(precisions)
+    mean = math.fsum(precisions) / count
+    variance = math.fsum((one - mean) ** 2 for one in precisions) / max(1, count - 1)
+    share = 100.0 * first / count
+    return {
+        "map": 100.0 * mean,
+        "map_ci95": 100.0 * Z95 * math.sqrt(variance / count),
+        "first_right": share,
+        "first_right_ci95": proportion_interval(share, count),
+        "first_right_chance": 100.0 * sum(map(len, right)) / (count * len(images)),
+        "queries": count,
+    }
+
+
 TOP_SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("split", "direction", "query_image")]
     + [("query_caption", pa.int32()), ("position", pa.int32()), ("image_id", pa.string())]
@@ -224,7 +309,7 @@ class Measured:
     """The numbers of a run."""
 
     metrics: dict[str, Any]
-    """By protocol and language, with ``lengths`` where they are measured, and ``skipped``."""
+    """By protocol and language, with ``lengths`` and ``short_queries`` where they are measured, and ``skipped``."""
     ranks: Ranks
     """Of the protocol ``full``."""
     full: dict[str, Any]
@@ -285,6 +370,13 @@ def measure(
         else:
             skipped["lengths"] = NO_PAIRS
             log.warning("lengths left out: %s", NO_PAIRS)
+    short = short_queries(split.texts, owners)
+    for name, queries_of in short.items():
+        vectors, right = encode([query.text for query in queries_of]), [query.pictures for query in queries_of]
+        entry_of = short_entry(vectors, images, right, similarity, device=device)
+        entries.setdefault("short_queries", {})[name] = entry_of
+    if not short:
+        skipped["short_queries"] = NO_SHORT
     if skipped:
         entries["skipped"] = skipped
     ids: dict[str, Any] = {"image_ids": split.image_ids, "image_of_caption": owners, "caption_numbers": split.numbers}

@@ -209,6 +209,8 @@ def _retrieval(shown: Content) -> html.Section:
         parts.append(html.text("This run has no retrieval scores.", style="none"))
     for split, table in tables.across_languages(scores).items():
         parts += [html.heading("{}: captions across languages", split), html.table(table)]
+    for split, table in tables.short_queries(scores).items():
+        parts += [html.heading("{}: short queries", split), html.table(table)]
     return html.Section("retrieval", "Retrieval", parts)
 
 

@@ -121,6 +121,33 @@ def across_languages(metrics: Mapping[str, Any]) -> dict[str, Table]:
     }
 
 
+def short_queries(metrics: Mapping[str, Any]) -> dict[str, Table]:
+    """Return by split the table of the scores of short queries."""
+    head = ("words of a query", "mean average precision", "first picture right", "by chance", "queries")
+    return {
+        split: Table(
+            "Short queries: runs of words from the captions; a picture is right if one of its captions has the run",
+            head,
+            [
+                Row(
+                    name.replace("_", " "),
+                    [
+                        _cell(scores["map"], interval_text(scores["map_ci95"])),
+                        _cell(scores["first_right"], interval_text(scores["first_right_ci95"])),
+                        percent(scores["first_right_chance"]),
+                        count(scores["queries"]),
+                    ],
+                    "ours",
+                )
+                for name, scores in below.items()
+            ],
+            style="narrow",
+        )
+        for split, protocol, below in _protocols(metrics)
+        if protocol == "short_queries"
+    }
+
+
 def skipped(metrics: Mapping[str, Any]) -> list[str]:
     """Return each skipped protocol with the reason."""
     return [

@@ -7,12 +7,17 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from sightword.captions.units import runs
+from sightword.captions.vocabulary import Vocabulary
 from sightword.features.tables.pairs import Pairs
 from sightword.vse.training.settings import TrainSettings
 
 Rows = npt.NDArray[np.int64]
-_PICTURES, _CLUSTERS, _AUXILIARY = 1, 2, 4
+_PICTURES, _CLUSTERS, _AUXILIARY, _SPANS = 1, 2, 4, 8
 """Streams of random numbers of a seed; captions with pictures take those from 1 to 3 of a batch."""
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+SPAN = 4
+"""Words of the longest run to which a caption is cut."""
 
 
 def batches(pairs: Pairs, settings: TrainSettings, epoch: int) -> list[Rows]:
@@ -71,13 +76,17 @@ class Texts:
 
     Args:
         split: the training split.
-        settings: ``seed`` and ``typing_errors``.
+        settings: ``seed``, ``typing_errors`` and ``spans``.
+        vocabulary: the tokens of the captions' ids.
         second: with each caption comes another one of its picture, or the same one if there is no other.
         stream: the first of the three streams of random numbers of a batch.
     """
 
-    def __init__(self, split: Pairs, settings: TrainSettings, *, second: bool, stream: int = 1) -> None:
+    def __init__(
+        self, split: Pairs, settings: TrainSettings, vocabulary: Vocabulary, *, second: bool, stream: int = 1
+    ) -> None:
         self._ids, self._seed, self._errors = split.ids, settings.seed, settings.typing_errors
+        self._spans, self._unit, self._tokens = settings.spans, vocabulary.unit, ["", _UNKNOWN, *vocabulary.tokens]
         self._second, self._stream = second, stream
         owner = split.image_of_caption
         counts = np.bincount(owner)
@@ -103,8 +112,25 @@ class Texts:
             chosen.append(self._order[self._start[rows] + places % count])
         return [self._typed(each, step, stream) for stream, each in enumerate(chosen, self._stream + 1)]
 
-    def _typed(self, rows: Rows, step: int, stream: int) -> list[Rows]:
+    def _cut(self, rows: Rows, step: int, stream: int) -> list[Rows]:
         texts = [self._ids[row] for row in rows]
+        drawn = _random(self._seed, step, _SPANS + stream).random((len(rows), 3)) if self._spans else ()
+        for place, (cut, words, run) in zip(np.argsort(rows), drawn, strict=False):
+            if cut < self._spans:
+                texts[place] = self._span(texts[place], words, run)
+        return texts
+
+    def _span(self, ids: Rows, words: float, run: float) -> Rows:
+        """Return the ids of a run of words; numbers of words that have runs are equally frequent, and their runs."""
+        known = [each for each in runs([self._tokens[one] for one in ids], self._unit, SPAN) if each]
+        if not known:
+            return ids
+        of_words = known[int(words * len(known))]
+        start, end = of_words[int(run * len(of_words))]
+        return ids[start:end]
+
+    def _typed(self, rows: Rows, step: int, stream: int) -> list[Rows]:
+        texts = self._cut(rows, step, stream)
         if self._errors:
             random = _random(self._seed, step, stream)
             for place in np.argsort(rows):
@@ -141,14 +167,15 @@ class Auxiliary:
     Args:
         split: the captions; a group stands for a picture.
         settings: the parameters; the split has ``beside_batch`` groups at least.
+        vocabulary: the tokens of the captions' ids.
     """
 
-    def __init__(self, split: Pairs, settings: TrainSettings) -> None:
+    def __init__(self, split: Pairs, settings: TrainSettings, vocabulary: Vocabulary) -> None:
         self._size, self._seed = settings.beside_batch, settings.seed
         self._counts = np.bincount(split.image_of_caption)
         self._order = np.lexsort((places_of(split), split.image_of_caption))  # the captions, group after group
         self._starts = np.cumsum(self._counts) - self._counts
-        self._texts = Texts(split, settings, second=True, stream=_AUXILIARY)
+        self._texts = Texts(split, settings, vocabulary, second=True, stream=_AUXILIARY)
 
     def rows(self, step: int) -> Rows:
         """Return one caption of each of ``beside_batch`` groups, for batch ``step`` of the run."""

@@ -28,7 +28,7 @@ from sightword.model.encoders import Encoders, pad
 from sightword.model.ngrams import Tfidf
 from sightword.model.saved import load_encoders, tensor_bytes
 from sightword.model.settings import ModelSettings
-from sightword.model.shape import Shape, SimilarityName, TfidfShape
+from sightword.model.shape import NgramShape, Shape, SimilarityName
 from sightword.model.similarity import errors, tie_width, unit
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ Recall = dict[str, dict[str, float]]
 
 _NUMBERS = 1 << 22
 """Largest number of scores, or of coordinates, computed together."""
-FORMAT = Format("snapshots.json", 4, "Run `dvc checkout models/snapshots`, or `dvc repro train`.")
+FORMAT = Format("snapshots.json", 5, "Run `dvc checkout models/snapshots`, or `dvc repro train`.")
 _MEASURES = (*(f"r{k}" for k in DEPTHS), "mean_rank")
 
 
@@ -240,12 +240,12 @@ def _recall(dev: dict[str, Any]) -> Recall:
 
 
 def shape_of(settings: ModelSettings, vocabulary: Vocabulary) -> Shape:
-    """Return the shape of the network; n-grams that are counted begin and end with the vocabulary's space, if any."""
-    return framed(settings.shape, vocabulary) if isinstance(settings.shape, TfidfShape) else settings.shape
+    """Return the shape of the network; for n-grams, texts begin and end with the vocabulary's space, if any."""
+    return framed(settings.shape, vocabulary) if isinstance(settings.shape, NgramShape) else settings.shape
 
 
-def framed(shape: TfidfShape, vocabulary: Vocabulary) -> TfidfShape:
-    """Return the shape whose rows begin and end with the vocabulary's space, if any."""
+def framed(shape: NgramShape, vocabulary: Vocabulary) -> NgramShape:
+    """Return the shape whose texts begin and end with the vocabulary's space, if any."""
     tokens = vocabulary.tokens
     return replace(shape, frame=tokens.index(" ") + UNKNOWN + 1 if " " in tokens else PAD)
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.compute.devices import Adam, move
 from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
@@ -26,7 +27,7 @@ from sightword.training.engine import Task, Tensors, run, write_table
 from sightword.vse.training.batches import Auxiliary, Texts, batches, controlled
 from sightword.vse.training.objective import EPOCHS, Objective, Plan, Watch, at_chance, stuck
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, validate
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, shape_of, validate
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +49,8 @@ class Data:
     training: Pairs
     dev: Pairs | None
     """The split on which recall is measured; None measures nothing."""
-    tokens: int
-    """Number of ids, padding and unknown included; all ids of the captions are below it."""
+    vocabulary: Vocabulary
+    """The tokens of the captions' ids."""
     start: Part | None = None
     """The network of captions whose weights training starts from; the ids are those of its vocabulary."""
     beside: Pairs | None = None
@@ -113,7 +114,7 @@ class CaptionTask(Task[TrainSettings]):
         self.training = training = controlled(data.training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
-            data.tokens, training.features.shape[1], settings.shape,
+            len(data.vocabulary), training.features.shape[1], shape_of(settings, data.vocabulary),
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)
@@ -125,8 +126,10 @@ class CaptionTask(Task[TrainSettings]):
         self.encoders = encoders.to(device)
         self.features = _near(torch.from_numpy(training.features), device)
         self.same_picture = torch.from_numpy(first_copies(training.features)).to(device)
-        self.texts = Texts(training, settings, second=settings.second_caption)
-        self.auxiliary = Auxiliary(data.beside, settings) if data.beside is not None and settings.beside_batch else None
+        self.texts = Texts(training, settings, data.vocabulary, second=settings.second_caption)
+        self.auxiliary = None
+        if data.beside is not None and settings.beside_batch:
+            self.auxiliary = Auxiliary(data.beside, settings, data.vocabulary)
         self.watch = Watch(self.encoders, self.objective, explosions=settings.schedule != "range")
         self.settings = settings
         self.plan = self._plan(0)

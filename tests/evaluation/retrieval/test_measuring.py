@@ -17,6 +17,8 @@ from sightword.evaluation.retrieval.measuring import (
     lengths_entry,
     rank_rows,
     recall_rows,
+    short_entry,
+    short_queries,
     top_table,
     words,
 )
@@ -191,3 +193,39 @@ def test_recall_is_given_at_every_k_there_is():
 def test_ranks_are_counted_in_bins_that_double():
     rows = rank_rows(made([1, 1, 3, 9], [2, 4]))
     assert rows == [("1", 50.0, 0.0), ("2", 0.0, 50.0), ("3-4", 25.0, 50.0), ("5-8", 0.0, 0.0), ("9-16", 25.0, 0.0)]
+
+
+def plain_precision(scores, right):
+    """Average precision with each wrong picture before the right ones of its score."""
+    order = sorted(range(len(scores)), key=lambda row: (-scores[row], row in right))
+    ranks = [rank for rank, row in enumerate(order, start=1) if row in right]
+    return np.mean([place / rank for place, rank in enumerate(ranks, start=1)]), ranks[0] == 1
+
+
+@pytest.mark.parametrize("name", ["cosine", "dot", "order", "reversed_order"])
+def test_short_queries_have_the_average_precision_of_a_plain_loop(name):
+    draw = np.random.default_rng(1)
+    images, vectors = draw.integers(0, 4, (30, 3)).astype(float), draw.integers(0, 4, (25, 3)).astype(float)
+    right = [np.sort(draw.choice(30, draw.integers(3, 9), replace=False)) for _ in vectors]
+    found = short_entry(vectors, images, right, name)
+    plain = [plain_precision(np.round(scores_of(name, *pair), 9), set(own.tolist()))
+             for pair, own in zip(((vector, images) for vector in vectors), right, strict=True)]  # fmt: skip
+    precisions, first = np.transpose(plain)
+    assert found["map"] == pytest.approx(100 * precisions.mean())
+    assert found["map_ci95"] == pytest.approx(196 * precisions.std(ddof=1) / 5)
+    assert found["first_right"] == pytest.approx(100 * first.mean())
+    assert found["first_right_chance"] == pytest.approx(100 * np.mean([len(one) / 30 for one in right]))
+    assert found["queries"] == 25
+
+
+def test_short_queries_are_frequent_runs_as_written_within_captions():
+    words = [f"{one}{other}" for one in "abcde" for other in "fghij"]
+    texts = ["a big dog , ends here", *(f"Big  dog {word} of the hill ." for word in words for _ in range(6))]
+    found = short_queries(texts, (np.arange(len(texts)) + 1) // 2)
+    assert [one.text for one in found["one_word"]] == ["big", "dog", "hill", *words]
+    assert [one.text for one in found["two_words"]] == ["big dog", *(f"dog {word}" for word in words)]
+    assert [one.text for one in found["three_words"]] == [f"Big dog {word}" for word in words]
+    assert found["one_word"][0].pictures.tolist() == list(range(76))
+    assert found["two_words"][1].pictures.tolist() == [1, 2, 3]
+    assert short_queries(texts[:100], np.arange(100)).keys() == {"one_word"}
+    assert short_queries(texts[:40], np.arange(40)) == {}

@@ -13,6 +13,7 @@ from sightword.captions.table import CaptionTable, read_captions, write_captions
 from sightword.encoder import arguments, sentence_encoder
 from sightword.errors import CaptionsError, ScoringError
 from sightword.evaluation.ledger import digest
+from sightword.evaluation.retrieval.measuring import NO_SHORT
 from sightword.evaluation.retrieval.protocols import score
 from sightword.evaluation.retrieval.querybank import with_querybank
 from sightword.evaluation.retrieval.settings import RetrievalSettings
@@ -78,7 +79,7 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert list(found) == ["test"]
     assert list(found["test"]) == ["full", "skipped"]
     few = "the split test has 11 pictures, five folds need 5000"
-    assert found["test"]["skipped"] == {"five_fold_1k": few}
+    assert found["test"]["skipped"] == {"five_fold_1k": few, "short_queries": NO_SHORT}
     rows = [number for number in range(PICTURES) if number != 3]
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
     assert found["test"]["full"] == rounded(score(captions, np.eye(PICTURES)[rows], np.repeat(np.arange(11), 2)))

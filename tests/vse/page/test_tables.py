@@ -27,6 +27,7 @@ from sightword.vse.page.tables import (
     chance,
     panels,
     retrieval,
+    short_queries,
 )  # fmt: skip
 
 MERKX_TABLE_2 = """
@@ -226,3 +227,13 @@ def test_snapshots_are_marked_in_steps_and_epochs(run_folder: RunFiles) -> None:
     assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
     change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
     assert snapshots(read_run(run_folder)).kept == ()
+
+
+def test_short_queries_have_a_row_for_each_number_of_words():
+    scores = {"map": 26.94, "map_ci95": 2.5, "first_right": 45.0, "first_right_ci95": [40.1, 49.9]}
+    scores |= {"first_right_chance": 4.39, "queries": 300}
+    metrics = {"test": {"full": {}, "short_queries": {"one_word": scores, "two_words": scores}}, "dev": {"full": {}}}
+    table = short_queries(metrics)["test"]
+    assert [row.name for row in table.rows] == ["one word", "two words"]
+    assert [getattr(cell, "text", cell) for cell in table.rows[0].cells] == ["26.9", "45.0", "4.4", "300"]
+    assert short_queries({"test": {"skipped": {"short_queries": "too few"}}}) == {}

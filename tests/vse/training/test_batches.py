@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.features.tables.pairs import Pairs
 from sightword.model.encoders import Encoders
 from sightword.vse.training.batches import Auxiliary, Texts, batches, controlled, mistyped
@@ -20,6 +21,7 @@ from sightword.vse.training.task import Data, train
 
 COUNTS = st.lists(st.integers(1, 7), min_size=2, max_size=40)
 """Captions of each picture."""
+VOCABULARY = Vocabulary(tuple(map(chr, range(0x4E00, 0x4E00 + 600))))
 
 
 def split(counts: list[int], *, gap: int = 1, mixed: bool = False) -> Pairs:
@@ -91,7 +93,7 @@ def test_epoch_of_one_caption_has_every_picture_once(counts, size, epoch):
 def test_second_caption_is_another_of_the_picture_if_any(counts, step) -> None:
     pairs = split(counts, mixed=True)
     rows = np.arange(len(pairs.ids))
-    first, second = Texts(pairs, TrainSettings(), second=True).of(rows, step)
+    first, second = Texts(pairs, TrainSettings(), VOCABULARY, second=True).of(rows, step)
     assert [ids.tolist() for ids in first] == [[row] for row in rows]
     for row, [other] in zip(rows, second, strict=True):
         assert pairs.image_of_caption[other] == pairs.image_of_caption[row]
@@ -107,8 +109,8 @@ def test_draws_depend_on_seed_and_number_alone(kind) -> None:
         if kind == "batches":
             return tuple(np.concatenate(batches(pairs, asked, number)).tolist())
         if kind == "auxiliary":
-            return tuple(Auxiliary(pairs, asked).rows(number).tolist())
-        return tuple(np.concatenate(Texts(pairs, asked, second=True).of(np.arange(20), number)[1]).tolist())
+            return tuple(Auxiliary(pairs, asked, VOCABULARY).rows(number).tolist())
+        return tuple(np.concatenate(Texts(pairs, asked, VOCABULARY, second=True).of(np.arange(20), number)[1]).tolist())
 
     assert found(0, 4) == found(0, 4)
     assert len({found(0, 4), found(0, 5), found(1, 4), found(1, 5)}) == 4
@@ -118,7 +120,7 @@ def test_draws_depend_on_seed_and_number_alone(kind) -> None:
 def test_auxiliary_captions_pass_through_all_groups(counts, size, seed) -> None:
     size = min(size, len(counts))
     pairs, steps = split(counts, mixed=True), len(counts) // size
-    auxiliary = Auxiliary(pairs, TrainSettings(seed=seed, beside_batch=size))
+    auxiliary = Auxiliary(pairs, TrainSettings(seed=seed, beside_batch=size), VOCABULARY)
     for passed in range(3):
         rows = [auxiliary.rows(passed * steps + step) for step in range(steps)]
         assert len(set(pairs.image_of_caption[np.concatenate(rows)])) == steps * size
@@ -146,13 +148,51 @@ def test_mistyped_caption_has_as_many_errors_as_its_share() -> None:
 
 def test_typing_errors_depend_on_the_batch_and_not_on_its_order() -> None:
     ids = [np.arange(40) + 100 * row for row in range(4)]
-    texts = Texts(replace(split([1] * 4), ids=ids), TrainSettings(typing_errors=0.2), second=True)
+    texts = Texts(replace(split([1] * 4), ids=ids), TrainSettings(typing_errors=0.2), VOCABULARY, second=True)
     forwards, backwards = texts.of(np.arange(4), 7), texts.of(np.arange(4)[::-1], 7)
     for one, other in zip(forwards, backwards, strict=True):
         assert [row.tolist() for row in one] == [row.tolist() for row in other[::-1]]
         assert all(row.tolist() != own.tolist() for row, own in zip(one, ids, strict=True))
     assert [row.tolist() for row in forwards[0]] != [row.tolist() for row in forwards[1]]
     assert [row.tolist() for row in forwards[0]] != [row.tolist() for row in texts.of(np.arange(4), 8)[0]]
+
+
+def spelled(texts: list[str], *, unit: str = "character") -> tuple[Pairs, Vocabulary]:
+    vocabulary = Vocabulary.build(texts, unit=unit)
+    ids = [np.array(vocabulary.encode(text)) for text in texts]
+    return replace(split([1] * len(texts)), texts=texts, ids=ids), vocabulary
+
+
+DOGS = ["A brown dog of the girl runs .", "Two dogs , a red ball !"]
+
+
+@pytest.mark.parametrize("unit", ["character", "word"])
+def test_cut_captions_are_runs_and_each_number_of_words_is_drawn(unit) -> None:
+    pairs, vocabulary = spelled(DOGS, unit=unit)
+    texts = Texts(pairs, TrainSettings(spans=1), vocabulary, second=False)
+    found = [texts.of(np.arange(2), step)[0] for step in range(300)]
+    long = Counter(vocabulary.decode(one) for one, _ in found)
+    assert {len(run.split()) for run in long} == {1, 2, 4}  # of three words, none has content words at both ends
+    assert set(long) == {"brown", "dog", "girl", "runs", "brown dog", "girl runs", "dog of the girl"}
+    assert all(70 < sum(n for run, n in long.items() if len(run.split()) == words) < 130 for words in (1, 2, 4))
+    assert {vocabulary.decode(other) for _, other in found} == {"Two", "dogs", "red", "ball", "Two dogs", "red ball"}
+
+
+def test_the_captions_that_are_cut_do_not_depend_on_typing_errors() -> None:
+    pairs, vocabulary = spelled([f"the dog number {one} runs over the grass" for one in range(200)])
+    asked = [TrainSettings(spans=0.3, typing_errors=errors) for errors in (0, 0.1)]
+    drawn = [Texts(pairs, one, vocabulary, second=True).of(np.arange(200), 3) for one in asked]
+    cut = [[[len(ids) < 25 for ids in texts] for texts in both] for both in drawn]
+    assert cut[0] == cut[1]
+    assert cut[0][0] != cut[0][1]
+    assert all(40 < sum(each) < 80 for each in cut[0])
+
+
+def test_captions_without_content_words_stay_whole() -> None:
+    pairs, vocabulary = spelled(["of the", "..."])
+    assert [
+        len(one) for one in Texts(pairs, TrainSettings(spans=1), vocabulary, second=False).of(np.arange(2), 0)[0]
+    ] == [6, 3]
 
 
 WHOLE = replace(split([5] * 40), ids=[np.array([row // 5 + 2, row % 5 + 2]) for row in range(200)])
@@ -176,7 +216,9 @@ def test_shuffled_pictures_and_clusters_keep_all_else() -> None:
 
 
 def trained(pairs: Pairs = WHOLE, **changes: object) -> Encoders:
-    return train(chosen(pictures="none", **changes), Data(pairs, WHOLE, 50), device=torch.device("cpu")).encoders
+    return train(
+        chosen(pictures="none", **changes), Data(pairs, WHOLE, VOCABULARY), device=torch.device("cpu")
+    ).encoders
 
 
 @pytest.mark.parametrize("scope", ["side", "all", "tensor"])

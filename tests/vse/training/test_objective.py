@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_pictures import TOKENS, spelled
+from small_pictures import VOCABULARY, spelled
 from torch.nn import functional
 
 from sightword.errors import TrainingError
@@ -119,7 +119,7 @@ def run(pairs: Pairs, kept: list[int], checkpoint: Checkpoint | None = None, **c
     """Train; the epochs whose snapshots were kept go into ``kept``, which outlives an error."""
     base = HARDEST if change.pop("hardest", False) else SETTINGS
     return train(
-        TrainSettings(**{**base.model_dump(), **change}), Data(pairs, pairs, TOKENS), device=torch.device("cpu"),
+        TrainSettings(**{**base.model_dump(), **change}), Data(pairs, pairs, VOCABULARY), device=torch.device("cpu"),
         keep=lambda epoch, _: kept.append(epoch), checkpoint=checkpoint,
     )  # fmt: skip
 
@@ -192,7 +192,7 @@ def test_count_of_stuck_epochs_survives_a_kill(tmp_path):
 
 def watching() -> Watch:
     torch.manual_seed(0)
-    return Watch(Encoders(TOKENS, 20, SETTINGS.shape), Objective(SETTINGS))
+    return Watch(Encoders(len(VOCABULARY), 20, SETTINGS.shape), Objective(SETTINGS))
 
 
 def plan(epoch: int = 0) -> Plan:

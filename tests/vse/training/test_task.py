@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_pictures import TOKENS, spelled
+from small_pictures import VOCABULARY, spelled
 
 from pipeline.params import overlay, recipes
 from sightword import score
@@ -53,7 +53,7 @@ def run(pairs, **change):
     def keep(epoch, encoders):
         kept[epoch] = {name: value.clone() for name, value in encoders.state_dict().items()}
 
-    return kept, train(SETTINGS.model_copy(update=change), Data(pairs, pairs, TOKENS), device=CPU, keep=keep)
+    return kept, train(SETTINGS.model_copy(update=change), Data(pairs, pairs, VOCABULARY), device=CPU, keep=keep)
 
 
 def test_run_learns_and_keeps_a_snapshot_each_cycle(pairs):
@@ -73,7 +73,7 @@ def test_every_kept_epoch_has_its_recall_and_epoch_0_is_untrained(pairs):
     short = {"epochs": 4, "snapshots": "epoch"}
     kept, done = run(pairs, **short)
     assert list(kept) == list(done.recall) == [0, 1, 2, 3, 4]
-    start = CaptionTask(SETTINGS.model_copy(update=short), Data(pairs, None, TOKENS), CPU).encoders
+    start = CaptionTask(SETTINGS.model_copy(update=short), Data(pairs, None, VOCABULARY), CPU).encoders
     assert all(torch.equal(value, kept[0][name]) for name, value in start.state_dict().items())
     assert done.recall[0] == validate(start, pairs, "cosine")
     assert done.recall[0]["caption_to_image"]["r10"] < done.recall[4]["caption_to_image"]["r10"]
@@ -105,7 +105,7 @@ def test_recall_in_bfloat16_is_that_of_the_kept_weights_in_float32(pairs):
     change = {"precision": "bf16", "rate_max": 0.002}
     kept, done = run(pairs, **change)
     for epoch in (4, 8):
-        encoders = Encoders(TOKENS, pairs.features.shape[1], SETTINGS.shape)
+        encoders = Encoders(len(VOCABULARY), pairs.features.shape[1], SETTINGS.shape)
         encoders.load_state_dict(kept[epoch])
         assert done.recall[epoch] == validate(encoders, pairs, "cosine")
     assert done.recall[8]["caption_to_image"]["r1"] < 100
@@ -114,7 +114,7 @@ def test_recall_in_bfloat16_is_that_of_the_kept_weights_in_float32(pairs):
 def test_copies_of_a_picture_are_no_mismatches():
     features, rows = np.array([[0, 2], [3, 4], [-0.0, 2], [-0.0, 0]], np.float32), np.arange(4)
     copies = Pairs([""] * 4, features, [""] * 4, [np.ones(1, np.int64)] * 4, rows * 0, rows)
-    assert CaptionTask(SETTINGS, Data(copies, None, TOKENS), CPU).same_picture.tolist() == [0, 1, 0, 3]
+    assert CaptionTask(SETTINGS, Data(copies, None, VOCABULARY), CPU).same_picture.tolist() == [0, 1, 0, 3]
 
 
 # The learning rate of each batch
