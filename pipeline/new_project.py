@@ -65,7 +65,7 @@ def create(folder: Path, source: Path | None = None, columns: Sequence[str] = ()
     """
     folder = folder.absolute()
     if source is not None and not source.exists():
-        listing = "Of a bucket, `sightword fetch` makes a listing, which goes into a folder with the captions."
+        listing = "`sightword fetch ADDRESS --to FILE.csv` lists a bucket; put the list into the folder of captions."
         todo = listing if ":/" in str(source) else None  # of an address a path keeps one stroke
         raise SetupError("does not exist", where=source, expected="a folder with pictures and captions", todo=todo)
     if folder.exists() and not folder.is_dir():

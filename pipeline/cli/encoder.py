@@ -16,8 +16,8 @@ EVALUATE = """\
 Evaluate any sentence encoder on SentEval's tasks.
 
 ENCODER is an encoder that comes with Sightword (flickr8k, multi30k), owner/name of the
-Hugging Face hub, the folder of an encoder (models/encoder), FOLDER:SPACE (a space of an
-encoder of several, models/grounded/cg-pg-0:grounded), a file of word vectors in
+Hugging Face hub, the folder of an encoder (models/encoder), FOLDER:SPACE (a space of a
+grounded encoder, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the

@@ -159,7 +159,7 @@ def mistyped(ids: Rows, share: float, random: np.random.Generator) -> Rows:
 
 
 class Auxiliary:
-    """Captions without pictures, in groups that say the same; each caption comes with another one of its group.
+    """Captions without pictures, in groups of paraphrases; each caption comes with a second caption of its group.
 
     A run passes through all groups, in another order each time; what is left of a pass is less than a batch, and is
     left out.
