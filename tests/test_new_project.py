@@ -243,7 +243,7 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
     for source, what in (
         ("photos", f"sightword: {photos}: must have one table, or tables named by splits, but has captions.csv"),
         ("nowhere", r"nowhere: does not exist; expected a folder with pictures and captions\n$"),
-        ("s3://bucket/photos", "`sightword fetch` makes a listing"),
+        ("s3://bucket/photos", "lists a bucket; put the list into the folder of captions"),
         (".", f"{tmp_path}: holds the new project"),
         (
             "photos/notes.csv",
