@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +17,7 @@ def main() -> None:
         if language == "python":
             exec(compile(text, place, "exec"), names)
         else:
-            end = Path(sys.argv[1]).with_suffix(".pwd").absolute()
-            subprocess.run(["bash", "-eo", "pipefail", "-c", f"{text}\npwd > {end}"], check=True)
-            os.chdir(end.read_text().strip())  # as in a reader's shell
+            subprocess.run(["bash", "-eo", "pipefail", "-c", text], check=True)
 
 
 if __name__ == "__main__":
