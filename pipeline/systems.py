@@ -20,7 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipeline.pipelines import Pipeline, has_code, pipelines, project_of
+from pipeline.pipelines import PARAMS, Pipeline, folder_of, full_name, has_code, pipelines, project_of, stage_of
+from sightword.messages import flat
+from sightword.settings import published
 
 SYSTEM = "system"
 """The module with a system's declarations."""
@@ -56,6 +58,21 @@ def load(pipeline: Pipeline, name: str) -> ModuleType | None:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         return None
+
+
+def published_by(entry: str) -> dict[str, Any]:
+    """Return the published parameters of an entry's stage, by full name, as this program declares them.
+
+    Empty for a stage of another program. No code of the current project is imported, which may be broken.
+    """
+    folder, name = folder_of(entry), stage_of(entry).rpartition(":")[2]
+    try:
+        stage = importlib.import_module(".".join(filter(None, ("stages", folder, name))))
+    except ImportError:
+        return {}
+    file = f"{folder}/{PARAMS}" if folder else PARAMS
+    values = published(stage.SETTINGS) if hasattr(stage, "SETTINGS") else {}
+    return {full_name(file, key): value for key, value in flat({name: values}).items()}
 
 
 def declared(pipeline: Pipeline, name: str, default: Any) -> Any:

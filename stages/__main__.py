@@ -4,9 +4,10 @@ A stage of a pipeline (:mod:`pipeline.pipelines`) is a module of this package, o
 further pipeline's folder. The module has ``SETTINGS``, the class of its section; ``work``, which takes the settings and
 returns notes for the facts, or a function to call once the facts are written, or nothing; and perhaps ``OPTIONS``,
 arguments of :meth:`argparse.ArgumentParser.add_argument`. The options that are keys of the stage's matrix are required.
-With ``ALSO``, names of parameters in other sections of the same file, ``work`` takes their values by the last part of
-the names. With ``SCORES`` it takes ``enter``, which enters scorings in the ledger before any output is written. With
-``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's dependencies.
+With ``ALSO``, names of other sections of the same file, or of parameters in them, ``work`` takes their values by the
+last part of the names. With ``SCORES`` it takes ``enter``, which enters scorings in the ledger before any output is
+written. With ``CHECKPOINT`` a killed run goes on where it was, and ``work`` takes ``inputs``, the hash of the stage's
+dependencies.
 A stage does not import the launcher: nothing here can change its outputs.
 """
 
@@ -67,7 +68,8 @@ def main() -> None:
         recorder = Recorder(name, Path.cwd(), here) if os.environ.get("DVC_STAGE") else None
         settings = params_file.section(arguments.params, stage_name)
         for section, _, key in (one.partition(".") for one in getattr(stage, "ALSO", ())):
-            given[key] = getattr(params_file.section(arguments.params, section), key)
+            values = params_file.section(arguments.params, section)
+            given[key or section] = getattr(values, key) if key else values
         if hasattr(stage, "CHECKPOINT"):
             given["inputs"] = inputs_hash(pipeline.stages[stage_name], arguments.params, given)
         entering = None

@@ -7,14 +7,25 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from sightword.captions.settings import CaptionsSettings
+from sightword.features.settings import FeaturesSettings
+from sightword.images.settings import ResizeSettings
+from sightword.settings import Settings, of_sections
 from sightword.vse.page.settings import ReportSettings
+from sightword.vse.selection.settings import SelectSettings
+from sightword.vse.training.settings import TrainSettings
 
 log = logging.getLogger(__name__)
 
 SETTINGS = ReportSettings
+MADE_BY: dict[str, type[Settings]] = {
+    "resize": ResizeSettings, "features": FeaturesSettings, "captions": CaptionsSettings, "train": TrainSettings,
+    "select": SelectSettings,
+}  # fmt: skip
+ALSO = tuple(MADE_BY)
 
 
-def work(settings: ReportSettings) -> None:
+def work(settings: ReportSettings, **made_by: Settings) -> None:
     """Write one page with all tables, curves and a gallery."""
     from sightword.io.files import write_json
     from sightword.report.inputs import RunFiles
@@ -31,8 +42,9 @@ def work(settings: ReportSettings) -> None:
         encoder=Path("models/encoder"),
         plots=Path("plots"),
     )
-    made = page.write(files, settings, Path("report/index.html"), Path("report/plots"))
+    made = page.write(files, settings, Path("report/index.html"), Path("report/plots"), of_sections(made_by, MADE_BY))
     write_json("metrics/summary.json", rounded(made.summary))
     for note in made.notes:
         log.warning("report: %s", note)
     log.info("report: report/index.html (%d kB, %d pictures)", made.size // 1000, made.pictures)
+    log.info("report: `sightword search models/encoder --serve` searches the pictures, --collection FOLDER others")

@@ -16,6 +16,7 @@ from pipeline.pipelines import PARAMS, Pipeline
 from sightword.errors import LineageError, ParamsError
 from sightword.io.files import read_text
 from sightword.messages import SENTENCE, and_more, flat, short
+from sightword.settings import merged
 from study.rows import FOLDER, Row, text_of
 
 RECIPES = "study/recipes"
@@ -81,7 +82,7 @@ def overridden(recipe: str, overrides: Mapping[str, Any], project: Path) -> over
             nested: dict[str, Any] = {last: value}
             for part in reversed(above):
                 nested = {part: nested}
-            values = overlay.merged(values, nested)
+            values = merged(values, nested)
     checked = params_file.check(values, where=f"{recipe} with overrides", pipeline=whole.pipeline)
     return whole._replace(values=values, sections=checked)
 

@@ -66,7 +66,8 @@ def _raised_here(error: ModuleNotFoundError) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="sightword", description="From pictures with captions to a sentence encoder: what goes beside `dvc repro`."
+        prog="sightword",
+        description="Train, search and audit encoders of captioned pictures; `dvc repro` runs the stages.",
     )
     parser.add_argument("--version", action="version", version=f"sightword {sightword.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

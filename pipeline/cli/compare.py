@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     compare.add_argument("--published", metavar="NAME", help="instead of B: bow, infersent, char-gru or char-gru-coco")
     compare.add_argument("--samples", metavar="N", type=int, help="resamples, and random swaps (default: 10000)")
     compare.add_argument("--seed", metavar="N", type=int, help="seed of the resamples and swaps (default: 0)")
-    csv = "only CSV with all digits: correlations, else recalls, else those of the first further pipeline"
+    csv = "print a single table as CSV, with all digits: correlations, else recalls, else the first further pipeline"
     compare.add_argument("--csv", action="store_true", help=csv)
 
 

@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
     fetch.add_argument("--mirror", metavar="PLACE", default="", help="a folder or an address to try first")
     fetch.add_argument("--again", action="store_true", help="fetch existing files again")
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
-    to = "instead of the project's data/raw (for weights: of torch's cache); of addresses, the FILE.csv to write"
+    to = "instead of data/raw of the project (weights: torch's cache); for addresses, the FILE.csv to write"
     fetch.add_argument("--to", metavar="FOLDER", help=to)
 
 
@@ -126,9 +126,8 @@ def _fetch_set(arguments: argparse.Namespace, data_set: DataSet, sources: list[S
         failed += outcome.state == "to ask for"
         print(*_outcome(source, order, outcome), sep="\n", flush=True)
     if alike:
-        what = f"{data_set.name}: no connection for {plural(len(alike), 'other file')} either: {and_more(alike, 9)}"
-        todo = f"Name a mirror (--mirror), or put them into {order.working} yourself; --dry-run has their addresses."
-        print(f"sightword: {what}. {todo}", file=sys.stderr)
+        what = f"{data_set.name}: {plural(len(alike), 'other file')} for the same reason: {and_more(alike, 9)}"
+        print(f"sightword: {what}. --dry-run has the addresses.", file=sys.stderr)
     if failed:
         print(f"{data_set.name}: {failed} of {len(sources)} files are not there yet")
     elif fresh and data_set.folder:

@@ -13,7 +13,7 @@ AUDIT = """\
 Show the lineage of a number, figure, model or feature file, back to raw data.
 
 --verify STAGE is the only proof: it runs the stage again in a copy and compares all
-bytes. All else reads records, which shows mistakes, and no forger.
+bytes. All else reads records: it catches mistakes, not fraud.
 
 WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
 output such as plots/semantics/systems.tsv, models/encoder or

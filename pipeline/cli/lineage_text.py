@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pipeline.cli.command import columns
 from pipeline.lineage.evidence import STORED, in_words, started
 from pipeline.lineage.files import WORKSPACE
 from sightword.evaluation.ledger import Count
-from sightword.messages import and_more, plural
+from sightword.messages import and_more, plural, short
 
 if TYPE_CHECKING:
     from pipeline.lineage.audit import Audit, Link, Traced
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 SHOWN = 4
 """Paths that a line names before it counts the rest."""
+PARAMETERS, CELL = 10, 40
+"""The most parameters that a brief audit shows, and the most characters of a value."""
+VERSIONS = ("torch", "numpy")
+"""The packages that a brief audit names."""
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
 
@@ -61,6 +66,7 @@ def of_audit(audit: Audit) -> dict[str, Any]:
         "stage": subject.stage.name,
         "state": audit.state,
         "revision": _known(audit.revision) if audit.revision else None,
+        "departures": [one._asdict() for one in audit.departures],
         "stages": [_link(link) for link in audit.links],
         "not_known": audit.unknown,
         "scorings": [asdict(one) for one in audit.scorings],
@@ -102,7 +108,11 @@ def print_audit(audit: Values, *, full: bool) -> None:
     where = f" in {name_of(audit['revision'])}" if audit["revision"] else ""
     print(f"made by {audit['stage']}{where}; {_summary(audit)}")
     print(f"proof: `sightword audit --verify {audit['stage']}` runs it again and compares all bytes")
-    (_print_sheets if full else _print_stages)(audit["stages"])
+    _print_departures(audit["departures"], full=full)
+    _print_whole(audit["stages"])
+    _print_stages(audit["stages"])
+    if full:
+        _print_sheets(audit["stages"])
     if lines := _scoring_lines(audit["scorings"]):
         print("\nscored")
         _print_lines(lines)
@@ -112,18 +122,43 @@ def print_audit(audit: Values, *, full: bool) -> None:
             print(f"  {line}")
 
 
+def _print_departures(departures: Sequence[Values], *, full: bool) -> None:
+    """Print the parameters that are not the published ones."""
+    shown = departures if full else departures[:PARAMETERS]
+    rows = [[one["name"], *(_cell(one[key]) for key in ("value", "published"))] for one in shown]
+    if rows:
+        print(f"\n{columns([('parameter', 'value', 'published'), *rows])}")
+    if rest := len(departures) - len(shown):
+        print(f"and {rest} more: --full shows all")
+
+
+def _print_whole(stages: Sequence[Values]) -> None:
+    """Print the raw data, and the commits, machines and time of all stages together."""
+    data = {part["path"]: part for one in stages for part in one["deps"] if part["kind"] == "data"}
+    largest = sorted(data.values(), key=lambda part: part["size"] or 0, reverse=True)
+    commits = {one["commit"]["sha"]: one["commit"] for one in stages if one["commit"]}
+    runs = [one["run"] for one in stages if one["run"]]
+    lines = [("data", and_more([f"{part['path']} {part['md5'][:8]}" for part in largest], SHOWN))]
+    lines += [("code", _commit_line(commit)) for commit in commits.values()]
+    lines += [("machine", one) for one in dict.fromkeys(_machine(run, VERSIONS) for run in runs)]
+    if runs:
+        lines.append(("time", f"{sum(run['seconds'] for run in runs):.1f} s in all"))
+    print()
+    _print_lines(lines)
+
+
 def _print_stages(stages: Sequence[Values]) -> None:
-    """Print a line for each stage, then doubts about runs, and what has changed since."""
-    rows = [
-        (
-            *(stage["name"], stage["status"], name_of(stage["commit"]) if stage["commit"] else "no commit"),
-            _run_line(stage["run"], brief=True) if stage["run"] else "",
+    """Print a table of the stages, then doubts about runs, and what has changed since."""
+    rows = [["stage", "state", "commit", "when (UTC)", "seconds", "memory", ""]]
+    for stage in stages:
+        commit, run = name_of(stage["commit"]) if stage["commit"] else "no commit", stage["run"]
+        ran = (
+            [run["started"][:16].replace("T", " "), f"{run['seconds']}", f"{run['peak_memory_mb']} MB"]
+            if run
+            else [""] * 3
         )
-        for stage in stages
-    ]
-    widths = [max([least, *(len(row[place]) for row in rows)]) for place, least in enumerate((10, 13, 9, 0))]
-    for row in rows:
-        print(" ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        rows.append([stage["name"], stage["status"], commit, *ran, run.get("notes", {}).get(STORED, "") if run else ""])
+    print(f"\n{columns(rows)}")
     for stage in stages:
         record = stage["record"]
         if record["why"] and record["verdict"] != "run recorded":
@@ -142,9 +177,13 @@ def _print_stages(stages: Sequence[Values]) -> None:
 
 
 def _print_sheets(stages: Iterable[Values]) -> None:
+    """Print all about each stage; a commit or machine of several stages is printed once."""
+    told: set[tuple[str, str]] = set()
     for stage in stages:
         print(f"\n{stage['name']}  {stage['status']}")
-        _print_lines((title, "  ".join(filter(None, [text, state]))) for title, text, state in _sheet(stage))
+        lines = [(title, "  ".join(filter(None, [text, state]))) for title, text, state in _sheet(stage)]
+        _print_lines(one for one in lines if one not in told)
+        told |= {one for one in lines if one[0] in ("recorded", "machine")}
 
 
 def _summary(audit: Values) -> str:
@@ -276,13 +315,10 @@ def _sheet(stage: Values) -> Iterator[tuple[str, str, str]]:
         now = f"  now {spelt(changed[name][1])}" if name in changed else ""
         yield "params", then + now, "changed since" if now else ""
     yield "command", stage["command"], ""
-    about = f"{commit['date'][:10]} {commit['author']}: {commit['subject']}" if commit else ""
-    yield "recorded", f"{name_of(commit)} {about}" if commit else "in no commit", ""
+    yield "recorded", _commit_line(commit) if commit else "in no commit", ""
     yield "run", _run_line(run) if run else "not known", ""
     if run:
-        threads = plural(run["threads"], "thread")
-        versions = ", ".join(f"{name} {version}" for name, version in run["packages"].items())
-        yield "machine", f"{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}", ""
+        yield "machine", _machine(run, run["packages"]), ""
     yield "record", in_words(record["verdict"], record["why"]), record["verdict"] if record["doubted"] else ""
     for name, value in stage["weights"].items():
         yield "weights", f"{name} {value}", ""
@@ -296,6 +332,10 @@ def _sheet(stage: Values) -> Iterator[tuple[str, str, str]]:
         yield from _part_lines("writes", part)
 
 
+def _commit_line(commit: Values) -> str:
+    return f"{name_of(commit)} {commit['date'][:10]} {commit['author']}: {commit['subject']}"
+
+
 def _part_lines(title: str, part: Values) -> Iterator[tuple[str, str, str]]:
     size = "" if part["size"] is None else f"{part['size']:,} B"
     files = plural(part["nfiles"], "file") if "nfiles" in part else ""
@@ -307,13 +347,23 @@ def _part_lines(title: str, part: Values) -> Iterator[tuple[str, str, str]]:
         yield title, f"  {name}  differs", "changed since"
 
 
-def _run_line(run: Values, *, brief: bool = False) -> str:
+def _run_line(run: Values) -> str:
     """Return the facts of a run on one line, without those of its machine."""
-    stored = run.get("notes", {}).get(STORED)
+    stored, loose = run.get("notes", {}).get(STORED), run.get("uncommitted") or []
     text = f"{started(run)}, {run['seconds']} s" + (f", {stored}" if stored else "")
-    loose = run.get("uncommitted") or []
-    more = f", {run['peak_memory_mb']} MB" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
-    return text if brief else text + more
+    return text + f", {run['peak_memory_mb']} MB" + (f"; uncommitted: {and_more(loose, SHOWN)}" if loose else "")
+
+
+def _machine(run: Values, packages: Collection[str]) -> str:
+    """Return the machine of a run with versions on one line."""
+    versions = ", ".join(f"{name} {version}" for name, version in run["packages"].items() if name in packages)
+    where = f"{run['host']}, " if run.get("host") else ""
+    threads = plural(run["threads"], "thread")
+    return f"{where}{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}"
+
+
+def _cell(value: Any) -> str:
+    return short(value if isinstance(value, str) else spelt(value), CELL)
 
 
 def name_of(commit: Values) -> str:

@@ -12,11 +12,11 @@ from pipeline.cli.command import Commands, add_column, add_command, refuse
 PARAMS = """\
 Check the parameters of each pipeline, print what the stages use, or write them from a recipe.
 
---recipe writes params.yaml whole, with a comment for each parameter. A recipe names
-another one as its base, and the parameters that differ; without a base, those that
-differ from the published values. --from looks at a folder with pictures and captions,
-or at a file, and writes the section corpus for it. From there, edit params.yaml, or let
-`dvc exp run -S section.key=value` do it.
+--recipe writes all of params.yaml, with a comment for each parameter. A recipe has the
+parameters that differ from its base, another recipe; without a base, from the published
+values. --from reads a folder with pictures and captions, or a file, and writes the
+section corpus for it. Then edit params.yaml, or set a parameter by
+`dvc exp run -S section.key=value`.
 
     sightword params --list
     sightword params --recipe flickr8k

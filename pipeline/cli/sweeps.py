@@ -33,7 +33,7 @@ SWEEP = """\
 Run a grid of experiments side by side, and print a table of them.
 
 The grid file names parameters and their values, as recipes do. Each combination is an
-experiment of DVC's queue, from the last commit, on a GPU of its own or on a share of the
+experiment of DVC's queue, from the last commit, on a whole GPU or on a share of the
 cores. The queue goes on when this command ends: the same command follows it again, and
 `dvc queue stop --kill` ends it. Finished experiments are not run again, failed ones are,
 and a half-done training run resumes.
@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
     sweep.add_argument("--only", metavar="REGEX", help="only experiments whose whole name matches")
     metric = "the metrics whose whole name matches, from any file; may be given again (default: the summary's)"
     sweep.add_argument("--metric", metavar="REGEX", action="append", default=[], help=metric)
-    sweep.add_argument("--csv", action="store_true", help="CSV with all digits, deviations in columns of their own")
+    sweep.add_argument("--csv", action="store_true", help="CSV with all digits, and columns for deviations")
 
 
 def _sweep(arguments: argparse.Namespace) -> int:

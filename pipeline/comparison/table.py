@@ -29,6 +29,9 @@ _MEASURE_EXACT = ["scenario", "measure", "a", "b", "difference", *_ENDS, "test_p
 QUERIES = {"caption_to_image": "caption", "image_to_caption": "picture"}
 """The kind of query in each direction."""
 
+HALF = 8
+"""Characters of a drawn interval on each side of 0."""
+
 Values = Mapping[str, Any]
 """The values of a row by the names of the exact table; None is undefined, "" has no meaning in this row."""
 
@@ -158,13 +161,33 @@ def _ends(interval: Score | Resampled | None) -> tuple[float | None, float | Non
 def _table(
     names: list[str], header: list[str], rows: Sequence[Sequence[object]], *, exact: bool, digits: int = 3
 ) -> list[list[str]]:
-    """Return rows of the columns ``names`` as cells, exact or rounded to columns of ``header``."""
+    """Return rows of the columns ``names`` as cells; or rounded, to columns of ``header``, with drawn intervals."""
     if not exact:
-        return [header, *(_rounded(dict(zip(names, row, strict=True)), digits) for row in rows)]
+        values = [dict(zip(names, row, strict=True)) for row in rows]
+        lines = [header, *(_rounded(row, digits) for row in values)]
+        ends = [row.get(end) for row in values for end in _ENDS]
+        if most := max((abs(end) for end in ends if isinstance(end, float)), default=0.0):
+            place = header.index("A - B") + 1
+            bars = [f"{'0':>{HALF + 1}}", *(_bar(row, most) for row in values)]
+            lines = [[*line[:place], bar, *line[place:]] for line, bar in zip(lines, bars, strict=True)]
+        return lines
     return [
         names,
         *(["" if one is None else repr(one) if isinstance(one, float) else str(one) for one in row] for row in rows),
     ]
+
+
+def _bar(values: Values, most: float) -> str:
+    """Draw the interval of a difference on a line from ``-most`` to ``most``; empty without an interval."""
+    if values["difference_lo"] is None:
+        return ""
+    low, middle, high = (
+        round(HALF * (1 + values[name] / most)) for name in ("difference_lo", "difference", "difference_hi")
+    )
+    line = ["─" if low <= place <= high else " " for place in range(2 * HALF + 1)]
+    line[HALF] = "┼" if low <= HALF <= high else "│"
+    line[middle] = "●"
+    return "".join(line)
 
 
 def _rounded(values: Values, digits: int) -> list[str]:

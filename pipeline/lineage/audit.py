@@ -16,10 +16,12 @@ from pipeline.lineage.files import Snapshot, State, Workspace, snapshot
 from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
+from pipeline.systems import published_by
 from sightword.errors import FileFormatError, LineageError
 from sightword.features.network_files import network_sha256
 from sightword.io.files import loads
 from sightword.messages import did_you_mean, flat
+from sightword.settings import Departure, departures
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
 
@@ -151,6 +153,16 @@ class Audit:
     def state(self) -> State:
         """The worst state of its stages."""
         return _worst([link.state for link in self.links])
+
+    @property
+    def departures(self) -> list[Departure]:
+        """The parameters of all stages that are not the published ones, those that matter most first."""
+        values: dict[str, Any] = {}
+        defaults: dict[str, Any] = {}
+        for link in reversed(self.links):
+            values |= link.entry.flat_params()
+            defaults |= published_by(link.entry.name)
+        return departures(values, defaults)
 
     @property
     def edited(self) -> bool:

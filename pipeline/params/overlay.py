@@ -8,7 +8,6 @@ Mappings are merged by key; a list or a scalar replaces the one below.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from sightword.errors import ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import guess, quote
-from sightword.settings import Settings
+from sightword.settings import Settings, merged, published
 
 BASE, PIPELINE = "base", "pipeline"
 
@@ -63,35 +62,6 @@ def files(recipe: Recipe, project: Path) -> list[Path]:
 def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
     """Return the pipeline of a recipe, whose values are not checked; errors are those of :func:`resolve`."""
     return _chain(recipe, project)[1]
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of both, those ``above`` where both have a key; mappings are merged by key."""
-    values = dict(below)
-    for key, value in above.items():
-        under = values.get(key)
-        values[key] = merged(under, value) if isinstance(under, Mapping) and isinstance(value, Mapping) else value
-    return values
-
-
-def published(settings: type[Settings]) -> dict[str, Any]:
-    """Return the published values of a section; a value that the settings require is absent."""
-    values = {}
-    for name, field in settings.model_fields.items():
-        nested = field.annotation
-        if isinstance(nested, type) and issubclass(nested, Settings):
-            values[name] = published(nested)
-        if not field.is_required():
-            value = plain(field.get_default(call_default_factory=True))
-            values[name] = merged(values.get(name, {}), value) if isinstance(value, Mapping) else value
-    return values
-
-
-def plain(value: Any) -> Any:
-    """Return a value as YAML has it: of an entry of a list the keys that were set."""
-    if isinstance(value, Settings):
-        return value.model_dump(exclude_unset=True)
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _chain(recipe: Recipe, project: Path) -> tuple[dict[Path, dict[str, Any]], pipelines.Pipeline]:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import pipelines
-from pipeline.params.overlay import plain
 from pipeline.params.params_file import settings_class
 from pipeline.params.writing import spelt
 from sightword.errors import FileFormatError, ParamsError, SetupError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import did_you_mean, flat
-from sightword.settings import Settings, accepted
+from sightword.settings import Settings, accepted, plain
 
 INTRODUCTION = """\
 # Parameters

@@ -66,9 +66,11 @@ def render(
     mistakes: Sequence[Mapping[str, Any]],
     settings: EntailmentSettings,
     how_often: str = "",
+    made: html.Section | None = None,
 ) -> str:
     """Return the text of the page, from ``evaluate.json``, ``pairs.json``, ``train.json``, the drawings of
-    :data:`TRAINING` and the rows of ``mistakes.parquet``; ``how_often`` is the count of the ledger, in words.
+    :data:`TRAINING` and the rows of ``mistakes.parquet``; ``how_often`` is the count of the ledger, in words;
+    ``made`` is the first section.
     """
     energy, scores = str(training["energy"]), metrics[settings.split]
     drawn = {one.name: one for one in drawings}
@@ -83,8 +85,10 @@ def render(
     columns = ("system", "accuracy", *_classes(scores[energy]), "exchanged", "F1", "AUC", "average precision")
     table = html.table(Table(f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}", columns, rows))
     command = f"sightword audit metrics/entailment/evaluate.json:{settings.split}.{energy}.accuracy"
-    parts = [html.text(_SCORES), table, html.scorings(how_often), html.source(command)]
-    shown = [html.Section("scores", "Scores", parts)]
+    shown: list[html.Section | None] = [
+        made,
+        html.Section("scores", "Scores", [html.text(_SCORES), html.scorings(how_often), table, html.source(command)]),
+    ]
     if three := metrics.get("three_classes"):
         shown.append(html.Section("classes", "Three classes", [html.table(_three(three["systems"], energy, others))]))
     if others:
@@ -92,16 +96,15 @@ def render(
         head = "Does looking at pictures teach entailment?"
         shown.append(html.Section("encoders", head, [html.text(_ENCODERS), *compared], "Pictures"))
     tests = _tests(metrics["significance"], energy, others)
-    figures = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
-    shown += [
-        html.Section("tests", "Pairwise tests", [html.text(_TESTS, len(tests.rows)), html.table(tests)]),
-        html.Section("training", "Training", [html.beside(*figures, style="three")]),
+    wrong = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
+    more = [
+        html.fold(
+            "Training curves", html.beside(*(html.figure(drawn.get(name), caption) for caption, name in TRAINING))
+        ),
+        html.fold(wrong, html.table(_mistakes(mistakes))) if mistakes else None,
     ]
-    if mistakes:
-        summary = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
-        shown.append(html.Section("mistakes", "Mistakes", [html.fold(summary, html.table(_mistakes(mistakes)))]))
-    data = {"Labelled pairs": counts, "Training": training, "Evaluation settings": settings.model_dump()}
-    shown.append(html.Section("data", "Data", [html.facts(data)]))
+    tested = html.beside_prose([html.text(_TESTS, len(tests.rows))], html.table(tests))
+    shown += [html.Section("tests", "Pairwise tests", [tested]), html.Section("more", "More", more)]
     story = (
         f"Does a premise entail a hypothesis? An encoder of both sentences, trained on {training['pairs']:,} labelled "
         f"pairs; checkpoint {training['best_batch']:,} of {training['batches']:,}, chosen on dev."
@@ -113,7 +116,7 @@ def render(
         top=html.text("{}", story, style="story") + html.chips(f"energy {energy}", *chips),
         footer=html.made_by("entailment/dvc.yaml:evaluate"),
         notes=_notes(metrics, counts, gaps, energy, settings),
-        headlines=_headlines(scores, energy),
+        headlines=[*_headlines(scores, energy), *html.sparks(drawings)],
     )
 
 

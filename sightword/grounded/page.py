@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
-from matplotlib.ticker import NullFormatter
 
 from sightword.features.tables.origin import random_weights
 from sightword.grounded import tables
@@ -18,8 +16,8 @@ from sightword.grounded.tables import CONTROLS, LABELS, LOSSES, SPACES, Findings
 from sightword.report import html_page as html
 from sightword.report.drawing import BLUE, ORANGE, Drawing, drawing_style, plain_axes
 from sightword.report.html_page import DEMONSTRATED
-from sightword.report.inputs import Columns, numbers, opened, read_tsv
-from sightword.report.number_formats import much_seen, percent, plain, share, stars
+from sightword.report.inputs import Columns, numbers, read_tsv
+from sightword.report.number_formats import much_seen, percent, share, stars
 
 XY = tuple[Sequence[float], Sequence[float]]
 FEW = 1_000_000
@@ -64,38 +62,29 @@ _TRENDS = (
 _TRAINING = "The number behind a part of the loss is its weight."
 
 
-def lines(name: str, series: Mapping[str, XY], label: str, title: str, *, log: bool = False) -> Drawing:
-    """Draw lines over batches; ``log`` for a logarithmic axis."""
+def lines(name: str, series: Mapping[str, XY], label: str, title: str) -> Drawing:
+    """Draw lines over batches."""
     with drawing_style(name):
         figure, axes = plain_axes(2.8, "batch", label)
         for (words, (x, y)), colour in zip(series.items(), (BLUE, ORANGE), strict=False):
             axes.plot(x, y, color=colour, marker="o" if len(x) == 1 else None, markersize=4, label=words)
-        if log:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axes.yaxis.set_minor_formatter(NullFormatter())
         figure.legend(loc="outside upper left", ncols=3, handlelength=2.2, fontsize=8)
-        return Drawing(name, title, figure)
+        curve = next(iter(series.values()))[1]
+        return Drawing(name, title, figure, (title.rstrip("."), curve) if name == "text" else None)
 
 
 def draw(findings: Findings, curves: Path, text: Path) -> list[tuple[str, Drawing]]:
-    """Draw the parts of a run's loss, the gradients' norms, and the loss of the text's encoder, each with its caption.
+    """Draw the parts of a run's loss, and the loss of the text's encoder, each with its caption.
 
     ``curves`` has the tables of the run of the drawings, and ``text`` those of the encoder of text.
     """
     name, drawn = findings.shown, []
-    loss, dev, norms = (read_tsv(curves / f"{table}.tsv") for table in ("loss", "dev", "norms"))
+    loss, dev = (read_tsv(curves / f"{table}.tsv") for table in ("loss", "dev"))
     for part in [column for column in loss if column != "batch"]:
         series = _known({"training": _column(loss, part), "dev": _column(dev, part)})
         if series:
             head = f"Loss of {name}: {LOSSES.get(part, part)}"
             drawn.append((head, lines(f"loss_{part}", series, "loss", f"{head}.")))
-    sides = {"text": "text", "captions and pictures": "grounded"}
-    sized = {side: _column(norms, column) for side, column in sides.items()}
-    sized = {side: (x, y) for side, (x, y) in sized.items() if any(value > 0 for value in y)}
-    if sized:
-        head = f"Norm of the gradient of {name}, by side"
-        drawn.append((head, lines("norms", sized, "norm", f"{head}.", log=True)))
     of_text = {"training": read_tsv(text / "loss.tsv"), "held out": read_tsv(text / "held_out.tsv")}
     if series := _known({label: _column(table, "loss") for label, table in of_text.items()}):
         head = "Loss of the encoder of text, before any picture"
@@ -117,29 +106,32 @@ def _column(columns: Columns, name: str) -> XY:
 
 
 def render(
-    findings: Findings, drawings: Sequence[tuple[str, Drawing]], settings: GroundedSettings, how_often: str = ""
+    findings: Findings,
+    drawings: Sequence[tuple[str, Drawing]],
+    settings: GroundedSettings,
+    how_often: str = "",
+    made: html.Section | None = None,
 ) -> str:
-    """Return the text of the page, with drawings and their captions, and the counts of the ledger in words."""
-    shown = [_structure(findings, how_often), *_scores(findings)]
+    """Return the text of the page, with drawings and their captions, the counts of the ledger in words, and the first
+    section.
+    """
+    shown = [made, _structure(findings, how_often), *_scores(findings)]
     if near := tables.neighbours(findings):
         parts: html.Parts = [html.text(_NEIGHBOURS, findings.first.split), html.table(near)]
         shown.append(html.Section("neighbours", "Nearest captions", parts, "Neighbours"))
     if trends := tables.trends(findings):
         parts = [html.text(_TRENDS, findings.baseline), html.table(trends)]
         shown.append(html.Section("concreteness", "Do concrete words gain more?", parts, "Concreteness"))
-    parts = [
-        html.text(_TRAINING),
-        html.beside(*(html.figure(one, caption) for caption, one in drawings), style="apart"),
-    ]
-    shown.append(html.Section("training", "Training", parts))
-    shown.append(html.Section("data", "Data", [html.facts(_facts(findings, settings))]))
+    curves = html.beside(*(html.figure(one, caption) for caption, one in drawings), style="apart")
+    folded = html.fold(f"Curves ({len(drawings)})", html.text(_TRAINING), curves)
+    shown.append(html.Section("training", "Training", [folded]))
     return html.render(
         settings.title,
         shown,
         top=Markup(""),
         footer=html.made_by("grounded/dvc.yaml:report"),
         notes=_notes(findings, settings),
-        headlines=_headlines(findings),
+        headlines=[*_headlines(findings), *html.sparks(one for _, one in drawings)],
     )
 
 
@@ -151,8 +143,8 @@ def _structure(findings: Findings, how_often: str) -> html.Section:
     parts = [
         html.text(_TABLE_1, structure["k"], structure["k"]),
         html.text(_SMALL, over, base, findings.described[base].words),
-        html.table(scores) if scores else None,
         html.scorings(how_often),
+        html.table(scores) if scores else None,
         html.source(f"sightword audit metrics/grounded/summary.json:{findings.shown}.mnno"),
     ]
     return html.Section("table1", "Structure and relatedness", parts, "Structure")
@@ -228,20 +220,3 @@ def _notes(findings: Findings, settings: GroundedSettings) -> list[html.Note]:
         (len(findings.scenarios[findings.shown]) == 1, "One seed", single),
     ]
     return [html.Note(head, words) for applies, head, words in known if applies]
-
-
-def _facts(findings: Findings, settings: GroundedSettings) -> dict[str, Mapping[str, Any]]:
-    changed = {}
-    for name, one in findings.described.items():
-        fields, values = type(one.training).model_fields, one.training.model_dump()
-        changed[name] = ", ".join(f"{key} {plain(v)}" for key, v in values.items() if v != fields[key].default)
-    structure = {key: findings.structure[key] for key in ("pictures", "captions", "k")}
-    seeds = plain([run.seed for run in findings.scenarios[findings.shown]])
-    return {
-        "Text": findings.text,
-        "Encoder of text": findings.textual,
-        "Scenarios, parameters without defaults": changed,
-        "Features": opened(findings.described[findings.shown].features),
-        "Structure": {"split": findings.first.split} | structure,
-        "Comparison": settings.model_dump() | {"baseline": findings.baseline, "seeds of training": seeds},
-    }

@@ -201,7 +201,7 @@ def neighbours(findings: Findings) -> Table | None:
             cells = [name, str(row["rank"]), f"{row['cosine']:.3f}"]
             groups.setdefault(row["query"], []).append(Row(row["sentence"], cells))
     columns = ("nearest caption", "scenario", "rank", "cosine")
-    return Table("Nearest captions", columns, groups=list(groups.items())) if groups else None
+    return Table("", columns, groups=list(groups.items())) if groups else None
 
 
 def _grouped(

@@ -46,27 +46,29 @@ def render(
     mistakes: Sequence[Mapping[str, Any]],
     settings: HypernymsSettings,
     how_often: str = "",
+    made: html.Section | None = None,
 ) -> str:
     """Return the text of the page, from the files of the stages and ``mistakes.parquet``; ``how_often`` is of the
-    ledger.
+    ledger, ``made`` is the first section.
     """
     energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
     drawn = {one.name: one for one in drawings}
-    training = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
+    *curves, energies = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
     command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
     table = html.table(_scores(metrics, counts, energy, settings))
-    listed = [html.text(_SCORES), table, html.scorings(how_often), html.source(command)]
-    by_type = [html.text(_PARTS), html.table(_parts(scores, energy))]
-    shown = [
-        html.Section("scores", "Scores", listed),
-        html.Section("parts", "By type of pair", by_type),
-        html.Section("training", "Training", [html.beside(*training, style="three")]),
+    listed = [html.beside_prose([html.text(_SCORES), html.scorings(how_often)], table), html.source(command)]
+    by_type = html.beside(html.block(html.text(_PARTS), html.table(_parts(scores, energy))), energies)
+    wrong = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
+    more = [
+        html.fold("Training curves", html.beside(*curves)),
+        html.fold(wrong, _mistakes(mistakes)) if mistakes else None,
     ]
-    if mistakes:
-        wrong = html.fold(f"Wrong pairs that are farthest from the threshold ({len(mistakes)})", _mistakes(mistakes))
-        shown.append(html.Section("mistakes", "Mistakes", [wrong]))
-    data = {"Taxonomy and split": counts, "Embedding": embedding}
-    shown.append(html.Section("data", "Data", [html.facts(data, "Counts and results")]))
+    shown: list[html.Section | None] = [
+        made,
+        html.Section("scores", "Scores", listed),
+        html.Section("parts", "By type of pair", [by_type]),
+        html.Section("more", "More", more),
+    ]
     kind = "Order-embeddings" if energy == "order" else f"Embeddings with the energy {energy.replace('_', ' ')}"
     checkpoint = f"checkpoint {embedding['best_batch']:,} of {embedding['batches']:,}, chosen on dev"
     story = html.text("{}", f"{kind} trained on {embedding['pairs']:,} pairs; {checkpoint}.", style="story")
@@ -81,7 +83,7 @@ def render(
         top=story + html.chips(*chips),
         footer=html.made_by("hypernyms/dvc.yaml:evaluate"),
         notes=_notes(counts, part),
-        headlines=_headlines(scores, energy, part),
+        headlines=[*_headlines(scores, energy, part), *html.sparks(drawings)],
     )
 
 
@@ -140,7 +142,7 @@ def _parts(scores: Mapping[str, Any], energy: str) -> Table:
         for name, words in PARTS.items()
         if name in own
     ]
-    return Table("Percent right", ("part", energy, "closure", "pairs"), rows, style="narrow")
+    return Table("", ("percent right", energy, "closure", "pairs"), rows)
 
 
 def _mistakes(mistakes: Sequence[Mapping[str, Any]]) -> Markup:

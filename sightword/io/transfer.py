@@ -142,7 +142,7 @@ class Resuming:
                 if failures >= tries and not cut.reached:
                     raise NoConnectionError(str(cut), where=url) from None
                 if failures >= tries:
-                    raise UnreachableError(f"{cut}, again and again", where=url) from None
+                    raise UnreachableError(f"{cut}, at each try", where=url) from None
                 wait = self.patience.wait * 2 ** (failures - 1) if cut.wait is None else cut.wait
                 log.warning("%s: %s; trying again", url, cut)
                 time.sleep(min(wait, LONGEST_WAIT))

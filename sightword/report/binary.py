@@ -14,13 +14,20 @@ from sightword.report.inputs import numbers, read_tsv
 
 
 def curve(path: Path, column: str, title: str) -> Drawing:
-    """Draw a column of a table with tabs over its column ``batch``; FileFormatError for no column of numbers."""
+    """Draw a column of a table with tabs over its column ``batch``; FileFormatError for no column of numbers.
+
+    The axis begins at 0; that of an accuracy in percent, which is 50 by chance, at 50 where no value is below.
+    """
     columns = read_tsv(path)
     batches, values = (numbers(columns, name, where=path) for name in ("batch", column))
     with drawing_style(path.stem):
         figure, axes = plain_axes(2.7, "batches", column)
         axes.plot(batches, values, color=BLUE, marker="o" if len(batches) == 1 else None)
-        return Drawing(path.stem, title, figure)
+        if column == "accuracy":
+            axes.set_ylim(50 if min(values) >= 50 else 0, 100)
+        elif min(values) >= 0:
+            axes.set_ylim(0, None)
+        return Drawing(path.stem, title, figure, (title.rstrip("."), values))
 
 
 def energies(

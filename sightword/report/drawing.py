@@ -11,7 +11,7 @@ import html
 import io
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,6 +70,21 @@ class Drawing:
     title: str
     """The text for screen readers."""
     figure: Figure
+    curve: tuple[str, Sequence[float]] | None = None
+    """The name and values of a curve of training, for a line in a tile."""
+
+    def spark(self) -> str:
+        """Return the curve without axes, from 0 or the least value up, as markup of one ``svg`` element."""
+        what, values = self.curve or ("", ())
+        x, y, *_ = segments(np.arange(len(values), dtype=float), np.asarray(values, dtype=float))
+        low, right = min(0.0, *y), max(len(values) - 1, 1)
+        high = max(*y, low + 1e-9)
+        places = zip(100 * x / right, 23 - 22 * (y - low) / (high - low), strict=True)
+        points = " ".join(f"{across:.1f},{down:.1f}" for across, down in places)
+        return (
+            f'<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" '
+            f'aria-label="{html.escape(what)}"><polyline points="{points}"/></svg>'
+        )
 
     def in_page(self) -> str:
         """Return the markup of one ``svg`` element that fits any page and any width."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 import jinja2
 from markupsafe import Markup
 
-from sightword.report import number_formats, tables
-from sightword.report.tables import Table
+from sightword.messages import short
+from sightword.report import number_formats
+from sightword.report.tables import Cell, Row, Table
+from sightword.settings import Departure
 
 if TYPE_CHECKING:
     from sightword.report.drawing import Drawing
@@ -25,6 +27,8 @@ _HERE = "sightword.report"
 Parts = list[Markup | None]
 """Parts of a page; None is left out."""
 _MACROS = f"{_HERE}/macros.html"
+PARAMETERS, CELL = 10, 40
+"""The most parameters that are shown, and the most characters of a value."""
 
 
 class Note(NamedTuple):
@@ -56,6 +60,10 @@ class Section(NamedTuple):
     """The text of the link, if it is not the head."""
 
 
+_MADE = (
+    '{}. <code class="command">sightword audit --full {}</code> shows all, with data, code and time; <code>scorings.csv'
+    "</code> calls the model {}."
+)
 DEMONSTRATED = Note(
     "random weights: for demonstration",
     "The image network was never trained, so its features are arbitrary though fixed. "
@@ -123,13 +131,6 @@ def chips(*facts: str) -> Markup:
     return part("chips", [one for one in facts if one])
 
 
-def facts(values: Mapping[str, Mapping[str, object]], summary: str = "Parameters and results of each stage") -> Markup:
-    """Return a fold with tables of names and nested values by head, side by side; an empty table is left out."""
-    flat = {head: number_formats.flat(one) for head, one in values.items()}
-    listed = part("facts", [tables.facts(head, list(one.items())) for head, one in flat.items() if one])
-    return fold(f"{summary} ({sum(map(len, flat.values()))})", listed)
-
-
 def figure(drawing: Drawing | None, caption: str = "", style: str = "") -> Markup | None:
     """Return a drawing, maybe with a caption above; None without a drawing."""
     return None if drawing is None else part("figure", Markup(drawing.in_page()), caption, style)  # noqa: S704
@@ -153,6 +154,36 @@ def fold(summary: str, *parts: Markup | None, opened: bool = False, style: str =
 def source(*commands: str) -> Markup | None:
     """Return the commands that show the history of a table; None without any."""
     return part("source", commands) if commands else None
+
+
+def made(departed: Sequence[Departure], page: str, model: str) -> Section:
+    """Return the section with the parameters that are not the published ones.
+
+    ``page`` is the page's path; ``model`` is the hash of what the page is about, as in the ledger of scorings.
+    """
+    shown, rest = departed[:PARAMETERS], len(departed) - PARAMETERS
+    rows = [Row(one.name, [_told(number_formats.plain(cell)) for cell in one[1:]]) for one in shown]
+    half = max(-(-len(rows) // 2), 2)
+    columns = ("parameter", _told("value"), _told("published"))
+    parts = [Table("", columns, part, style="listed") for part in (rows[:half], rows[half:]) if part]
+    words = "These parameters differ from the published ones" if rows else "All parameters are as published"
+    words += f", and {rest} more" if rest > 0 else ""
+    return Section("made", "Made by", [text(_MADE, words, page, model[:8]), beside(*map(table, parts))])
+
+
+def _told(cell: str) -> Cell:
+    return Cell(short(cell, CELL), style="prose")
+
+
+def beside_prose(prose: Sequence[Markup | None], *parts: Markup | None) -> Markup | None:
+    """Return parts with the words about them at their left."""
+    return beside(block(*prose), block(*parts), style="told")
+
+
+def sparks(drawings: Iterable[Drawing]) -> list[Headline]:
+    """Return a tile with a line for each drawing of a curve."""
+    curves = [(one.curve, Markup(one.spark())) for one in drawings if one.curve]  # noqa: S704 - our own markup
+    return [Headline(f"{y[-1]:.3g}", what, f"{y[0]:.3g} at first", spark) for (what, y), spark in curves]
 
 
 def scorings(counts: str) -> Markup | None:

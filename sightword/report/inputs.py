@@ -42,15 +42,11 @@ class RunNumbers:
 
     description: Mapping[str, Any]
     """``encoder.json``: the training parameters and features of the encoder."""
-    vocabulary: int
-    """The number of tokens."""
     train: Mapping[str, Any]
     """``metrics/train.json``, like the three others."""
     select: Mapping[str, Any]
     retrieval: Mapping[str, Any]
     semantics: Mapping[str, Any]
-    unit: str = "character"
-    """The kind of token, ``character`` or ``word``."""
     curves: Mapping[str, Columns] = field(default_factory=dict)
     """The columns of each existing ``plots/train/NAME.tsv``, by NAME."""
     epochs: Columns = field(default_factory=dict)
@@ -76,13 +72,10 @@ def read_run(files: RunFiles) -> RunNumbers:
     metrics = {
         name: _read_object(files.metrics / f"{name}.json") for name in ("train", "select", "retrieval", "semantics")
     }
-    curves = {name: read_tsv(files.plots / f"train/{name}.tsv") for name in ("loss", "learning_rate", "recall")}
-    vocabulary = _read_object(files.encoder / "vocabulary.json")
+    curves = {name: read_tsv(files.plots / f"train/{name}.tsv") for name in ("loss", "recall")}
     left_out = _counts(files.dropped, "kind", "reason")
     return RunNumbers(
         description=_description(_read_object(files.encoder / "encoder.json")),
-        vocabulary=len(vocabulary.get("tokens", ())),
-        unit=str(vocabulary.get("unit", "character")),
         curves={name: columns for name, columns in curves.items() if columns},
         epochs=read_tsv(files.plots / "epochs/epochs.tsv"),
         dropped={

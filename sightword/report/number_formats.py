@@ -12,8 +12,6 @@ from sightword.statistics.inference import Interval, interval_text, with_interva
 NONE = "–"
 MUCH = 0.1
 """Sets with at least this share of sentences seen in training are marked."""
-FEW = 30
-"""A mean over fewer cases says little: a drawing has it pale, or leaves it out."""
 
 LEVELS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 """The stars of a p below each level."""
@@ -89,16 +87,6 @@ def plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {plain(item)}" for name, item in value.items()) or "none"
     return str(value)
-
-
-def flat(values: Mapping[str, Any]) -> dict[str, str]:
-    """Flatten nested values to ``a: b c`` -> text, in order and without hashes, which do not help a reader."""
-    hashes = ("sha256", "md5", "checksum")
-    return {
-        name.replace("_", " ").replace(".", ": "): plain(value)
-        for name, value in messages.flat(values).items()
-        if not name.endswith(hashes)
-    }
 
 
 def much_seen(scores: Mapping[str, Any]) -> bool:

@@ -54,11 +54,6 @@ class Table(NamedTuple):
         return [(head, rows) for head, rows in (("", self.rows), *self.groups) if rows]
 
 
-def facts(caption: str, values: Sequence[tuple[str, str]]) -> Table:
-    """Return a table of names and values."""
-    return Table(caption, (), [Row(name, [value]) for name, value in values])
-
-
 def marked(data: str) -> Markup:
     """Return the head of published rows: their data set, with a mark."""
     return Markup('{} <em class="mark">published</em>').format(data)

@@ -7,12 +7,15 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from sightword.entailment.settings import EntailmentSettings
+from sightword.entailment.settings import EntailmentSettings, EntailSettings, SentencePairsSettings
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
+from sightword.settings import Settings, of_sections
 
 log = logging.getLogger(__name__)
 
 SETTINGS = EntailmentSettings
+MADE_BY: dict[str, type[Settings]] = {"pairs": SentencePairsSettings, "train": EntailSettings}
+ALSO = tuple(MADE_BY)
 SCORES = True
 
 PAIRS = Path("data/entailment/pairs")
@@ -22,7 +25,7 @@ CURVES = Path("plots/entailment/train")
 OUTPUTS = ("data/entailment/scores", "plots/entailment/evaluate", "report/entailment", "metrics/entailment")
 
 
-def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
+def work(settings: EntailmentSettings, *, enter: Enter = alone, **made_by: Settings) -> None:
     """Judge entailment, and write the page."""
     from sightword import machine
     from sightword.compute import devices
@@ -32,6 +35,7 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
     from sightword.entailment.page import render
     from sightword.entailment.training.energies import read_decision
     from sightword.io.files import read_json
+    from sightword.report import html_page
     from sightword.report.binary import curve, energies, write_report
 
     device = devices.use(machine.current())
@@ -50,7 +54,8 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone) -> None:
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
         energies(measured.histogram, chosen["threshold"], ("entailed", "other")),
     ]
-    text = render(measured.metrics, counts, training, drawn, measured.mistakes.to_pylist(), settings, how_often)
+    made = html_page.made(of_sections(made_by, MADE_BY), "report/entailment", hash_of(MODELS / "encoder"))
+    text = render(measured.metrics, counts, training, drawn, measured.mistakes.to_pylist(), settings, how_often, made)
     write_report(measured, ("entailed", "other"), drawn, text, OUTPUTS)
     ours = measured.summary
     log.info("evaluate: %s, accuracy %.2f %%, majority %.2f %%", settings.split, ours["accuracy"], ours["majority"])

@@ -10,11 +10,18 @@ from pathlib import Path
 
 from sightword.evaluation import ledger
 from sightword.grounded.judging.settings import GroundedSettings
+from sightword.grounded.skipthought.settings import SkipthoughtSettings
+from sightword.grounded.training.settings import Common
+from sightword.settings import Settings, of_sections
+from sightword.text.settings import TextSettings
 
 log = logging.getLogger(__name__)
 
 SETTINGS = GroundedSettings
-ALSO = ("train.run", "train.seeds")
+MADE_BY: dict[str, type[Settings]] = {
+    "text": TextSettings, "skipthought": SkipthoughtSettings, "train.common": Common
+}  # fmt: skip
+ALSO = ("train.run", "train.seeds", *MADE_BY)
 
 RESULTS = Path("data/grounded")
 MODELS = Path("models/grounded")
@@ -24,12 +31,13 @@ TEXTUAL = Path("metrics/grounded/skipthought.json")
 LEDGER = Path("metrics/grounded") / ledger.FILE
 
 
-def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> None:
+def work(settings: GroundedSettings, *, run: list[str], seeds: list[int], **made_by: Settings) -> None:
     """Compare the scenarios that run, in the order of the tables, and write the page."""
     from sightword.grounded.comparing import compare, gains, read_runs, structure_table, summary, transfer_table
     from sightword.grounded.page import draw, render
     from sightword.grounded.tables import Findings, chosen, read_scenarios
     from sightword.io.files import atomic_folder, read_json, write_json, write_text
+    from sightword.report import html_page
 
     scenarios, described = read_runs(RESULTS, run, seeds), read_scenarios(MODELS, run, seeds[0])
     baseline = settings.baseline if settings.baseline in scenarios else next(iter(scenarios))
@@ -42,8 +50,10 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int]) -> Non
         scenarios, described, baseline, shown, tables, tests, gained, read_json(TEXT), read_json(TEXTUAL)
     )
     drawn = draw(findings, CURVES / f"{shown}-{seeds[0]}", CURVES / "skipthought")
-    how_often = ledger.of_encoder(ledger.read(LEDGER), ledger.hash_of(MODELS / f"{shown}-{seeds[0]}"))
-    text = render(findings, drawn, settings, ledger.in_words(how_often))
+    model = ledger.hash_of(MODELS / f"{shown}-{seeds[0]}")
+    how_often = ledger.of_encoder(ledger.read(LEDGER), model)
+    made = html_page.made(of_sections(made_by, MADE_BY), "report/grounded", model)
+    text = render(findings, drawn, settings, ledger.in_words(how_often), made)
     with atomic_folder("report/grounded") as folder:
         values = {name: [asdict(row) for row in rows] for name, rows in tables.items()}
         rest = {"tests": [test._asdict() for test in tests], "gains": [gain._asdict() for gain in gained]}

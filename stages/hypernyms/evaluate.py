@@ -8,11 +8,14 @@ import logging
 from pathlib import Path
 
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
-from sightword.hypernyms.settings import HypernymsSettings
+from sightword.hypernyms.settings import EmbedSettings, HypernymsSettings, TaxonomySettings
+from sightword.settings import Settings, of_sections
 
 log = logging.getLogger(__name__)
 
 SETTINGS = HypernymsSettings
+MADE_BY: dict[str, type[Settings]] = {"taxonomy": TaxonomySettings, "train": EmbedSettings}
+ALSO = tuple(MADE_BY)
 SCORES = True
 
 TAXONOMY = Path("data/hypernyms/taxonomy")
@@ -22,13 +25,14 @@ CURVES = Path("plots/hypernyms/train")
 OUTPUTS = ("data/hypernyms/scores", "plots/hypernyms/evaluate", "report/hypernyms", "metrics/hypernyms")
 
 
-def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
+def work(settings: HypernymsSettings, *, enter: Enter = alone, **made_by: Settings) -> None:
     """Judge predicted hypernyms, and write the page."""
     from sightword.hypernyms.data.pairs import read_prepared
     from sightword.hypernyms.judging import measure
     from sightword.hypernyms.page import render
     from sightword.hypernyms.training.concepts import Concepts
     from sightword.io.files import read_json
+    from sightword.report import html_page
     from sightword.report.binary import curve, energies, write_report
 
     (taxonomy, splits, counts), concepts, embedding = read_prepared(TAXONOMY), Concepts.load(CONCEPTS), read_json(EMBED)
@@ -43,7 +47,8 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone) -> None:
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
         energies(measured.histogram, concepts.threshold),
     ]
-    text = render(measured.metrics, counts, embedding, drawn, measured.mistakes.to_pylist(), settings, how_often)
+    made = html_page.made(of_sections(made_by, MADE_BY), "report/hypernyms", hash_of(CONCEPTS))
+    text = render(measured.metrics, counts, embedding, drawn, measured.mistakes.to_pylist(), settings, how_often, made)
     write_report(measured, ("true", "false"), drawn, text, OUTPUTS)
     ours = measured.summary
     log.info("evaluate: %s, accuracy %.2f %%, closure %.2f %%", settings.split, ours["accuracy"], ours["closure"])

@@ -135,7 +135,7 @@ def test_a_constant_system_has_no_difference_and_no_row_is_lost(tables):
     assert row.a is not None
     assert {row.b, row.difference, row.bootstrap, row.holm, row.better} == {None}
     assert found.mean is None
-    assert lines(found)[2][4:] == ["-", "-", "-", "-", ""]
+    assert lines(found)[2][4:] == ["-", "-", "", "-", "-", ""]
     others = [row.bootstrap.p for row in found.rows if row.bootstrap]
     assert [row.holm for row in found.rows if row.bootstrap] == holm(others)
 
@@ -157,6 +157,10 @@ def test_the_text_is_rounded_and_the_exact_table_is_not(found):
     first = found.rows[0]
     assert rows[0][3] == f"{first.a:.3f} [{first.a_score.low:.3f}, {first.a_score.high:.3f}]"
     assert rows[0][5].startswith(f"{first.difference:+.3f} [")
+    assert (header[6].index("0"), {len(row[6]) for row in rows}) == (8, {17})
+    drawn = {row[6].index("●") - 8: float(row[5].split()[0]) for row in rows}
+    assert all(place * difference >= 0 for place, difference in drawn.items())
+    assert any(drawn)
     names, *exact = lines(found, exact=True)
     assert {len(line) for line in exact} == {len(names)}
     cells = dict(zip(names, exact[0], strict=True))

@@ -143,8 +143,3 @@ def test_outside_a_project(tmp_path: Path, monkeypatch, capsys) -> None:
     assert {"python", "packages", "settings", "disk"} <= checks
     assert main(["doctor", "--lock"]) == 1
     assert "this command needs a project" in capsys.readouterr().err
-
-
-def test_every_check_stands_on_its_page(repository) -> None:
-    page = (repository / "docs/machine.md").read_text()
-    assert not [check.name for check in CHECKS if f"| `{check.name}` |" not in page]

@@ -186,7 +186,7 @@ def test_the_page_needs_nothing_else(done):
     text = (done / "report/entailment/index.html").read_text()
     check_text(text)
     for part in ("Scores", "hypothesis only", "seeing, random weights", "Does looking at pictures teach entailment?",
-                 "not a training caption", "Mistakes", "Not the published protocol",
+                 "not a training caption", "Wrong pairs", "Not the published protocol",
                  "training has 240 pairs (part"):  # fmt: skip
         assert part in text, part
     for other in ("seeing, random weights, classifier", "new words", "hypothesis only"):

@@ -84,8 +84,8 @@ def test_notes_and_drawings(project, page):
     assert "Another baseline" not in page
     assert "No transfer tasks" not in page
     names = {path.stem for path in (project / "report/grounded/plots").iterdir()}
-    assert names == {"loss_cluster", "loss_perceptual", "loss_text", "norms", "text"}
-    assert page.count("<svg") == len(names)
+    assert names == {"loss_cluster", "loss_perceptual", "loss_text", "text"}
+    assert page.count("<svg") == len(names) + page.count('class="spark"')
     assert set(re.findall(r"https?://[\w.]+", page)) <= {"http://www.w3.org"}
 
 

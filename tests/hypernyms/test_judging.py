@@ -184,9 +184,9 @@ def test_the_mistakes_are_wrong_and_the_worst_first(done):
 def test_the_page_needs_nothing_else(done):
     text = (done / "report/hypernyms/index.html").read_text()
     check_text(text)
-    for part in ("By type of pair", "direct edges", "closure", "ceiling", "Mistakes", "No published split"):
+    for part in ("By type of pair", "direct edges", "closure", "ceiling", "Wrong pairs", "No published split"):
         assert part in text, part
-    assert text.count("<svg") == 3
+    assert (text.count("<svg"), text.count('class="spark"')) == (5, 2)
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 

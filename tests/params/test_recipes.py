@@ -16,7 +16,7 @@ from pipeline.params import overlay, params_file, recipes, writing
 from pipeline.pipelines import pipelines
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
-from sightword.settings import Settings
+from sightword.settings import Settings, merged, of_sections
 from sightword.vse.page.settings import ReportSettings
 
 TEXT = "# One.\n\nreport:\n  title: One\n  gallery: 10\n"
@@ -106,7 +106,7 @@ def test_base_lies_below_the_keys_that_differ(project: Path) -> None:
 def test_mapping_below_is_merged_and_list_replaced() -> None:
     below = {"run": [1, 2], "common": {"steps": 9, "rate": 1.0}, "scenarios": {"a": {"steps": 1}}}
     above = {"run": [3], "common": {"rate": 2.0}, "scenarios": {"a": {"rate": 3.0}, "b": {}}}
-    assert overlay.merged(below, above) == {
+    assert merged(below, above) == {
         "run": [3],
         "common": {"steps": 9, "rate": 2.0},
         "scenarios": {"a": {"steps": 1, "rate": 3.0}, "b": {}},
@@ -234,3 +234,15 @@ def test_recipe_path_of_raw_data_is_told(repository: Path) -> None:
             if not (repository / path).exists() and not re.search(rf"{re.escape(path)}(?![\w-])", told + comments)
         }
     assert not missing
+
+
+def test_departures_of_the_sample_name_data_and_networks_first(repository: Path) -> None:
+    """Places, hashes and titles are left out; what comes after the training stands last."""
+    whole = overlay.resolve(recipes.find("sample", repository), repository)
+    stages = {name: params_file.settings_class(whole.pipeline, name) for name in whole.sections}
+    departed = of_sections(whole.sections, stages)
+    names = [one.name for one in departed]
+    assert names[:4] == ["corpus.format", "features.backbone", "features.weights", "train.hidden"]
+    assert [one for one in departed if one.name == "train.loss"] == [("train.loss", "infonce", "hinge")]
+    assert names.index("train.clip_captions") < names.index("select.criterion")
+    assert not {"corpus.path", "features.weights_sha256", "report.title", "resize.shards"} & set(names)

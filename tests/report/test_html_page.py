@@ -6,11 +6,14 @@ import re
 
 import pytest
 from markupsafe import Markup
+from matplotlib.figure import Figure
 from pages_read import check_text
 
 from sightword.report import html_page
-from sightword.report.html_page import Headline, Note, Section, beside, figure, fold, markup, source, text
+from sightword.report.drawing import Drawing
+from sightword.report.html_page import Headline, Note, Section, beside, figure, fold, made, markup, source, sparks, text
 from sightword.report.tables import Cell, Row, Table, breakable, marked, quotes
+from sightword.settings import Departure
 
 COLUMNS = ("system", Cell("score", style="on-demand"), "rank")
 GROUPS = [
@@ -95,3 +98,21 @@ def test_render_value_that_is_no_text_is_refused(value: object) -> None:
     ):
         with pytest.raises(TypeError, match="a page shows texts and numbers"):
             show()
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "All parameters are as published."), (12, "ones, and 2 more.")])
+def test_made_by_shows_ten_parameters_and_counts_the_rest(number: int, said: str) -> None:
+    departed = [Departure(f"train.p{place}", None, place) for place in range(number)]
+    _, _, parts, _ = made(departed, "report/index.html", "0123456789")
+    shown = "".join(map(str, parts))
+    assert said in shown
+    assert "sightword audit --full report/index.html" in shown
+    assert "model 01234567." in shown
+    assert re.findall(r'row">(.*?)</th><td class="prose">none</td>', shown) == [one.name for one in departed[:10]]
+
+
+def test_sparks_are_tiles_of_drawings_with_a_curve() -> None:
+    drawn = [Drawing("a", "A", Figure()), Drawing("b", "B", Figure(), ("loss & more", [4.0, 2.0, 0.5]))]
+    ((value, what, beside_it, mark),) = sparks(drawn)
+    assert (value, what, beside_it) == ("0.5", "loss & more", "4 at first")
+    assert 'aria-label="loss &amp; more"><polyline points="0.0,1.0 50.0,12.0 100.0,20.2"/>' in mark

@@ -19,7 +19,9 @@ from finished_run import write_run
 from stage_here import run_here
 
 from pipeline.params import params_file
+from sightword.settings import of_sections
 from sightword.vse.page import page
+from stages.report import MADE_BY
 
 NAMES = ("features", "train", "semantics")
 
@@ -188,7 +190,10 @@ def test_the_stage_writes_the_librarys_page_and_logs_the_fallbacks(tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert "report: random weights: for demonstration" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("report: report/index.html")
-    page.write(places, params_file.section(repository / "params.yaml", "report"), tmp_path / "same.html")
+    sections = params_file.load(repository / "params.yaml")
+    departed = of_sections(sections, MADE_BY)
+    page.write(places, sections["report"], tmp_path / "same.html", None, departed)
+    assert '<td class="prose">infonce</td><td class="prose">hinge</td>' in (tmp_path / "same.html").read_text()
     assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()
     assert (tmp_path / "report" / "plots" / "scatter.svg").read_text().startswith("<?xml")
     assert json.loads((tmp_path / "metrics" / "summary.json").read_text())["dev_r10"] == 61.5

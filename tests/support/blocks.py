@@ -118,21 +118,6 @@ torch.manual_seed(0)
 save_file(build(find_backbone("densenet169"), initialise=True).state_dict(), "weights/densenet169.safetensors")
 """),
     ],
-    "data": [
-        ("sh", "rm -r data/raw/senteval"),
-        ("python", """\
-import csv, shutil
-from pathlib import Path
-import pyarrow.parquet as pq
-Path("data/raw/own").mkdir()
-shutil.copytree("data/corpus/pictures", "data/raw/own/images")
-rows = pq.read_table("data/corpus/captions.parquet").to_pylist()
-with open("data/raw/own/captions.csv", "w", newline="") as file:
-    writer = csv.writer(file)
-    writer.writerow(["image", "caption", "split"])
-    writer.writerows([row["image_id"], row["text"], row["split"]] for row in rows)
-"""),
-    ],
 }  # fmt: skip
 """By page: what is run before its first block."""
 

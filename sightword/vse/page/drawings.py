@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,11 +27,9 @@ from sightword.report.drawing import (
     segments,
 )
 from sightword.report.inputs import Columns, RunNumbers, numbers
-from sightword.report.number_formats import FEW, correlation, counted, is_number, percent
-from sightword.vse.page.tables import Bin, Panel
+from sightword.report.number_formats import correlation, percent
+from sightword.vse.page.tables import Panel
 
-UNRELATED = 1 / 3
-"""The mean rank difference of two unrelated rankings."""
 DIRECTIONS = {"caption_to_image": "from caption to picture", "image_to_caption": "from picture to captions"}
 EPOCHS = {
     "caption_to_image_r10": "R@10 to picture",
@@ -43,32 +40,14 @@ EPOCHS = {
 SYSTEMS = ((BLUE, "o", 5.0), (ORANGE, "s", 3.6), (GREEN, "^", 4.0), (GREY, "D", 3.0))
 
 
-@dataclass(frozen=True)
-class Marks:
-    """The snapshots' positions on the x axis: ``kept`` are ticks, ``chosen`` (in the encoder) dashed lines."""
-
-    kept: Sequence[float] = ()
-    chosen: Sequence[float] = ()
-
-    def scaled(self, factor: float) -> Marks:
-        """Return the marks scaled to another x axis."""
-        return Marks([place * factor for place in self.kept], [place * factor for place in self.chosen])
-
-
 def curves(run: RunNumbers) -> list[tuple[str, Drawing]]:
     """Return captions and drawings of the run's curves with two points or more."""
     drawn = []
-    marks = snapshots(run)
-    for name, label in (("loss", "Loss"), ("learning_rate", "Learning rate")):
-        columns = run.curves.get(name, {"step": [], name: []})
-        where = f"plots/train/{name}.tsv"
-        steps, values = numbers(columns, "step", where=where), numbers(columns, name, where=where)
-        if len(steps) > 1:
-            title = f"{label} over {len(steps):,} steps, from {values[0]:.3g} to {values[-1]:.3g}"
-            epochs = run.train.get("epochs")
-            # All epochs have the same number of steps, and the table ends with the last step.
-            in_steps = marks.scaled(steps[-1] / epochs) if is_number(epochs) and epochs > 0 else Marks()
-            drawn.append((label, curve(name, steps, values, label.lower(), title, in_steps)))
+    columns, where = run.curves.get("loss", {"step": [], "loss": []}), "plots/train/loss.tsv"
+    steps, values = numbers(columns, "step", where=where), numbers(columns, "loss", where=where)
+    if len(steps) > 1:
+        title = f"Loss over {len(steps):,} steps, from {values[0]:.3g} to {values[-1]:.3g}"
+        drawn.append(("Loss", curve(steps, values, title)))
     if "recall" in run.curves:
         for direction, words in DIRECTIONS.items():
             labels = {f"{direction}_r{k}": f"R@{k}" for k in (1, 5, 10)}
@@ -76,7 +55,7 @@ def curves(run: RunNumbers) -> list[tuple[str, Drawing]]:
             title = f"Recall {words}, on dev"
             drawn += _epochs(
                 *("plots/train/recall.tsv", f"recall_{direction}", run.curves["recall"], known),
-                *(title, "recall on dev (%)", marks),
+                *(title, "recall on dev (%)"),
             )
     tasks = [name for name in run.epochs if name not in ("epoch", *EPOCHS)]
     parts = [("epochs", "Recall@10 on dev and the mean of 100 r over the tasks", "percent, 100 r", EPOCHS)]
@@ -85,14 +64,12 @@ def curves(run: RunNumbers) -> list[tuple[str, Drawing]]:
         parts.append((f"tasks{start}", "100 times Pearson's r of each task", "100 r", names))
     for name, what, ylabel, labels in parts if run.epochs else ():
         title = f"{what}, for each kept epoch's encoder alone (as Figure 4 of Merkx & Frank 2019)"
-        drawn += _epochs(
-            *("plots/epochs/epochs.tsv", name, run.epochs, labels, title, ylabel, Marks(chosen=marks.chosen))
-        )
+        drawn += _epochs(*("plots/epochs/epochs.tsv", name, run.epochs, labels, title, ylabel))
     return drawn
 
 
 def _epochs(
-    where: str, name: str, columns: Columns, labels: Mapping[str, str], title: str, ylabel: str, marks: Marks
+    where: str, name: str, columns: Columns, labels: Mapping[str, str], title: str, ylabel: str
 ) -> list[tuple[str, Drawing]]:
     """Draw the columns with labels over the epochs; nothing for one epoch, or for columns without a number."""
     epochs = numbers(columns, "epoch", where=where)
@@ -102,35 +79,19 @@ def _epochs(
         return []
     last = ", ".join(f"{label} {percent(values[-1])}" for label, values in known.items())
     spoken = f"{title.partition(',')[0]} at the last epoch: {last}"
-    return [(title, epoch_curves(name, epochs, known, ylabel=ylabel, title=spoken, marks=marks))]
+    return [(title, epoch_curves(name, epochs, known, ylabel=ylabel, title=spoken))]
 
 
-def snapshots(run: RunNumbers) -> Marks:
-    """Return the epochs of kept snapshots, as far as the parameters determine them, and of those in the encoder."""
-    listed = run.description.get("epochs")
-    chosen = [float(epoch) for epoch in listed if is_number(epoch)] if isinstance(listed, list) else []
-    epochs, cycle = run.train.get("epochs"), run.training.get("cycle")
-    kept: list[float] = []
-    first = cycle
-    if run.training.get("snapshots") == "epoch":
-        first, cycle = 0, 1
-    if isinstance(epochs, int) and isinstance(first, int) and isinstance(cycle, int) and cycle > 0:
-        kept = [float(epoch) for epoch in range(first, epochs + 1, cycle)]
-    # The recorded count decides: a table of a run that was cut short has fewer.
-    return Marks(kept if len(kept) == run.train.get("snapshots") else (), chosen)
-
-
-def curve(name: str, x: Sequence[float], y: Sequence[float], ylabel: str, title: str, marks: Marks) -> Drawing:
-    """Draw one line over ascending steps; long lines by the mean and the range of segments."""
-    with drawing_style(name):
-        figure, axes = plain_axes(2.7, "step", ylabel)
+def curve(x: Sequence[float], y: Sequence[float], title: str) -> Drawing:
+    """Draw the loss over ascending steps; long lines by the mean and the range of segments."""
+    with drawing_style("loss"):
+        figure, axes = plain_axes(2.7, "step", "loss")
         middle_x, middle, low, high = segments(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
         if len(middle) < len(y):
             axes.fill_between(middle_x, low, high, color=BLUE, alpha=0.25, linewidth=0)
         axes.plot(middle_x, middle, color=BLUE)
         _frame(axes, high)
-        _mark(axes, marks)
-        return Drawing(name, title, figure)
+        return Drawing("loss", title, figure, ("training loss", y))
 
 
 def epoch_curves(
@@ -140,7 +101,6 @@ def epoch_curves(
     *,
     ylabel: str,
     title: str,
-    marks: Marks = Marks(),
 ) -> Drawing:
     """Draw one line for each of at most :data:`LINES` series, values by label, over the epochs; NaN is left out."""
     with drawing_style(name):
@@ -150,10 +110,12 @@ def epoch_curves(
             colour, marker = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"))[place % 3]
             axes.plot(epochs, values, color=colour, marker=marker, markersize=4, linestyle=dashes, label=label)
         _frame(axes, np.concatenate([*series.values()]))
-        _mark(axes, marks)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside upper left", ncols=min(3, len(series)), handlelength=1.8)
-        return Drawing(name, title, figure)
+        first = next(iter(series)) if name == "recall_caption_to_image" else ""
+        return Drawing(
+            name, title, figure, (f"{first} on dev (%), caption to picture", series[first]) if first else None
+        )
 
 
 def systems(rows: Sequence[tuple[str, Mapping[str, Score]]]) -> Drawing:
@@ -203,30 +165,6 @@ def scatter(panels: Sequence[Panel]) -> Drawing:
         return Drawing("scatter", f"Cosine vs human score; Pearson's r over all pairs: {summary}", figure)
 
 
-def breakdown(bins: Sequence[Bin]) -> Drawing:
-    """Draw the rank differences by length and by overlap."""
-    groups = {by: [one for one in bins if one.by == by] for by in dict.fromkeys(one.by for one in bins)}
-    labels = {"length": "words, mean of the two sentences", "overlap": "share of common words"}
-    with drawing_style("breakdown"):
-        sizes = [len(group) for group in groups.values()]
-        figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * sum(sizes) + 0.3 * len(sizes)), layout="constrained")
-        grid: Any = figure.subplots(len(sizes), 1, squeeze=False, sharex=True, height_ratios=sizes)
-        for axes, (by, group) in zip(grid.flat, groups.items(), strict=True):
-            for place, one in enumerate(group):
-                axes.barh(place, one.difference, height=0.62, color=BLUE, alpha=1.0 if one.pairs >= FEW else 0.35)
-            axes.axvline(UNRELATED, color=INK, alpha=0.6, linewidth=0.9, linestyle=(0, (3, 3)))
-            axes.set_yticks(range(len(group)), [f"{one.range}  ({one.pairs:,})" for one in group])
-            axes.tick_params(axis="y", length=0, labelsize=8)
-            axes.invert_yaxis()
-            axes.grid(axis="y", visible=False)
-            axes.set_title(f"by {labels.get(by, by)} (pairs)", loc="left", fontsize=9)
-        grid.flat[-1].set_xlim(0, max(0.36, *(1.03 * one.difference for one in bins)))
-        grid.flat[-1].set_xlabel("mean difference of ranks, as a share of the pairs")
-        parts = [f"{one.by} {one.range}: {one.difference:.3f} ({counted(one.pairs, 'pair')})" for one in bins]
-        title = f"Mean rank difference by {' and by '.join(groups)}: {'; '.join(parts)}"
-        return Drawing("breakdown", title, figure)
-
-
 def _dots(axes: Any, x: NDArray[np.float64], y: NDArray[np.float64], colour: str) -> None:
     """Draw dots as one path of very short lines with round ends, which takes a tenth of the bytes of markers."""
     gaps = np.full(len(x), np.nan)
@@ -242,11 +180,3 @@ def _frame(axes: Any, y: NDArray[np.float64]) -> None:
     known = y[np.isfinite(y)]
     if len(known) and known.min() >= 0:
         axes.set_ylim(0, 1.07 * known.max() or 1.0)
-
-
-def _mark(axes: Any, marks: Marks) -> None:
-    for place in marks.chosen:
-        axes.axvline(place, color=INK, alpha=0.45, linewidth=0.9, linestyle=(0, (3, 3)))
-    if marks.kept:
-        low_edge = axes.get_xaxis_transform()
-        axes.plot(marks.kept, [0.025] * len(marks.kept), "|", color=INK, markersize=6, transform=low_edge)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from sightword.evaluation import ledger
 from sightword.evaluation.ledger import Count
 from sightword.evaluation.semantics.results import mean_of_seven
-from sightword.features.tables.origin import control, describe, random_weights
+from sightword.features.tables.origin import control, random_weights
 from sightword.io.files import atomic_folder, write_text
 from sightword.messages import flat
 from sightword.report import gallery as galleries
@@ -23,7 +23,8 @@ from sightword.report.drawing import Drawing
 from sightword.report.gallery import Captions, Gallery, evenly, headline_split
 from sightword.report.html_page import DEMONSTRATED, Headline, Note
 from sightword.report.inputs import RunFiles, RunNumbers, read_run
-from sightword.report.number_formats import FEW, count, counted, is_number, much_seen, share
+from sightword.report.number_formats import count, counted, is_number, much_seen, share
+from sightword.settings import Departure
 from sightword.vse.page import drawings, tables
 from sightword.vse.page.settings import ReportSettings
 from sightword.vse.page.tables import SentencePairs
@@ -65,11 +66,6 @@ _ACCURACIES = (
     "Percent of test examples that a logistic regression on the vectors classifies correctly, with the 95&nbsp;% "
     "interval."
 )
-_BREAKDOWN = (
-    "In each subtask, human scores and the encoder's cosines rank the pairs; the bars show the mean difference of a "
-    "pair's two ranks. Dashed: a third, the mean of unrelated rankings. Shorter bars are better; pale bars have fewer "
-    "than {} pairs and are uncertain. Each range includes its upper end."
-)
 _WORST = (
     "Pairs with the largest difference of two ranks within the subtask, from 0 for the least to 100 for the most "
     "similar pair, with the human score and the encoder's cosine below."
@@ -83,12 +79,11 @@ _DOTS = (
 )
 
 _NO_EVIDENCE = "Its numbers show what remains without the right pictures or captions, and are no result of the method."
-CPU = Note("CPU", "Trained on a CPU; a GPU rounds differently and ends at slightly different scores.")
 FOUND = {
-    "caption_to_image": ("caption to picture, R@10", "the right one in the first ten"),
-    "image_to_caption": ("picture to caption, R@10", "a right one in the first ten"),
+    "caption_to_image": "of captions find their picture first",
+    "image_to_caption": "of pictures find one of their captions first",
 }
-"""The name of recall@10 in each direction, and its meaning."""
+"""The meaning of recall@1 in each direction."""
 DIRECTIONS = (("image", "caption_to_image"), ("caption", "image_to_caption"))
 """The direction of each kind of answer."""
 PROTOCOLS = (("", "full"), ("_1k", "five_fold_1k"), ("_querybank", "querybank"))
@@ -120,29 +115,42 @@ class Content(NamedTuple):
     """Captions and drawings of the training."""
 
 
-def write(files: RunFiles, settings: ReportSettings, path: Path, plots_folder: Path | None = None) -> Written:
+def write(
+    files: RunFiles,
+    settings: ReportSettings,
+    path: Path,
+    plots_folder: Path | None = None,
+    departed: Sequence[Departure] = (),
+) -> Written:
     """Read a run and write its page at ``path``.
 
-    The folder ``plots_folder`` is replaced by one with the drawings as SVG files; None writes no files.
+    The folder ``plots_folder`` is replaced by one with the drawings as SVG files; None writes no files. ``departed``
+    are the parameters that are not the published ones.
 
     Raises:
         FileFormatError: one of the run's files is missing, damaged, or of another form.
         ReportError: a picture cannot be shown.
     """
     shown = _read(files, settings)
+    curves = [html.figure(drawing, caption) for caption, drawing in shown.curves]
     text = html.render(
         settings.title,
         [
+            html.made(departed, "report/index.html", ledger.hash_of(files.encoder)),
             _gallery(shown),
             _retrieval(shown),
             _semantics(shown),
-            _training(shown),
-            html.Section("parameters", "Parameters", [html.facts(parameters(shown.run))]),
+            html.Section("training", "Training", [html.fold(f"Curves ({len(curves)})", html.beside(*curves))])
+            if curves
+            else None,
         ],
         top=html.chips(*chips(shown.run)),
         footer=html.made_by("report"),
         notes=shown.notes,
-        headlines=headlines(shown.run, shown.captions.each),
+        headlines=[
+            *headlines(shown.run, shown.captions.each),
+            *html.sparks(drawing for _, drawing in shown.curves),
+        ],
     )
     if plots_folder is not None:
         with atomic_folder(plots_folder) as folder:
@@ -166,8 +174,6 @@ def _read(files: RunFiles, settings: ReportSettings) -> Content:
         drawn["systems"] = head, drawings.systems(pairs.systems)
     if pairs.panels:
         drawn["panels"] = "Cosine vs human score", drawings.scatter(pairs.panels)
-    if pairs.bins:
-        drawn["bins"] = "Disagreement by length and by shared words", drawings.breakdown(pairs.bins)
     told, curves = notes(run, gallery), drawings.curves(run)
     return Content(settings, run, captions, gallery, pairs, told, scorings, drawn, curves)
 
@@ -202,9 +208,9 @@ def _retrieval(shown: Content) -> html.Section:
     scores, published = shown.run.retrieval, shown.settings.published
     recalls = tables.retrieval(scores, shown.captions.each, with_published=published)
     parts: html.Parts = [html.text(_RETRIEVAL), html.text(_PUBLISHED) if published else None]
+    parts.append(_scorings(shown, pictures=True))
     for (split, protocol), directions in recalls.items():
         parts += [html.heading("{}: {}", split, protocol), html.beside(*map(html.table, directions))]
-    parts.append(_scorings(shown, pictures=True))
     if not recalls:
         parts.append(html.text("This run has no retrieval scores.", style="none"))
     for split, table in tables.across_languages(scores).items():
@@ -218,22 +224,18 @@ def _semantics(shown: Content) -> html.Section:
     """Return the tables of correlations and of accuracies, the drawings, and the largest errors."""
     correlations, accuracies = tables.correlations(shown.run.semantics), tables.accuracies(shown.run.semantics)
     parts: html.Parts = []
+    controls = html.text(_CONTROLS) if shown.run.semantics.get("controls") else None
     if correlations:
-        parts += [html.text(_SEMANTICS), html.table(correlations)]
+        prose = [html.text(_SEMANTICS), controls, _scorings(shown, pictures=False)]
+        parts.append(html.beside_prose(prose, html.table(correlations)))
     if accuracies:
-        parts += [html.text(_ACCURACIES, style="apart"), html.table(accuracies)]
-    if parts:
-        controls = html.text(_CONTROLS) if shown.run.semantics.get("controls") else None
-        parts += [controls, _scorings(shown, pictures=False)]
+        parts.append(html.beside_prose([html.text(_ACCURACIES)], html.table(accuracies)))
     if not correlations:
-        parts.insert(0, html.text("This run has no scores of sentence similarity.", style="none"))
+        none = "This run has no scores of sentence similarity. <code>sightword fetch senteval</code> brings pairs."
+        parts.insert(0, html.text(none, style="none"))
     words = {"systems": html.text(_SYSTEMS), "panels": _dots(shown.pairs)}
-    words["bins"] = html.text(_BREAKDOWN, FEW)
-    blocks = [
-        html.block(html.heading(head), words[name], html.figure(drawing))
-        for name, (head, drawing) in shown.drawn.items()
-    ]
-    parts.append(html.block(*blocks, style="balanced"))
+    for name, (head, drawing) in shown.drawn.items():
+        parts.append(html.beside(html.block(html.heading(head), words[name]), html.figure(drawing), style="apart"))
     if worst := shown.pairs.worst:
         listed = html.text(_WORST), html.table(tables.worst_table(worst))
         parts.append(html.fold(f"Largest errors ({len(worst)})", *listed, style="fold apart"))
@@ -255,16 +257,6 @@ def _dots(pairs: SentencePairs) -> Markup:
     if pairs.others:
         words += f" The table above has {pairs.others} more data sets than these {len(pairs.panels)}."
     return html.text(words)
-
-
-def _training(shown: Content) -> html.Section:
-    """Return the curves of the training run."""
-    parts: html.Parts = [html.text("This run has no training curves.", style="none")]
-    if shown.curves:
-        parts = [html.text("Ticks at the lower edge: the kept snapshots. Dashed: the snapshots in the encoder.")]
-        parts += [html.beside(*(html.figure(drawing, caption) for caption, drawing in shown.curves))]
-    parts += [html.text("<strong>{}.</strong> {}", note.head, note.text) for note in remarks(shown.run)]
-    return html.Section("curves", "Training", parts)
 
 
 def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
@@ -296,21 +288,11 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
         (drawn, Note("Drawn splits", f"{drawn}. The corpus names none of them.")),
         (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
         (seen, Note("Seen in training", copied)),
-        (missing, Note("Missing data sets", f"{missing}.")),
+        (missing and scored, Note("Missing data sets", f"{missing}.")),
         (skipped, Note("Skipped protocols", "; ".join(skipped) + ".")),
         (undefined, Note("No correlation", f"{undefined}: all pairs have the same score.", serious=True)),
         (zeros, Note("Vectors of zeros", f"{zeros}: their cosines count as 0.", serious=True)),
         (gallery.without_thumbnails, Note("No pictures to show", why_no_pictures(run, gallery))),
-    ]
-    return [note for applies, note in known if applies]
-
-
-def remarks(run: RunNumbers) -> list[Note]:
-    """Return facts of the run that are no faults of it."""
-    others = ", ".join(tables.not_requested(run.semantics))
-    known = [
-        (others, Note("Not evaluated", f"{others}: not among the run's tasks.")),
-        (run.train.get("device") == "cpu", CPU),
     ]
     return [note for applies, note in known if applies]
 
@@ -320,16 +302,18 @@ def headlines(run: RunNumbers, captions_each: Mapping[str, list[int]]) -> list[H
     tiles = []
     split = headline_split(run.retrieval)
     scores, each = run.retrieval.get(split, {}).get("full", {}), captions_each.get(split)
-    for direction, (what, meaning) in FOUND.items():
-        value, interval = (scores.get(direction, {}).get(key) for key in ("r10", "r10_ci95"))
-        if is_number(value):
-            context = f"{meaning}; split {split}"
+    for direction, meaning in FOUND.items():
+        first, interval, tenth = (scores.get(direction, {}).get(key) for key in ("r1", "r1_ci95", "r10"))
+        if is_number(first):
+            shown, remark = number_formats.tile(first, interval)
+            among = f"R@1, split {split}"
             if each:
-                candidates = len(each) if direction == "caption_to_image" else sum(each)
-                by_chance = tables.chance(direction, each, 10)
-                context = f"{meaning} of {candidates:,}; split {split}; chance: {by_chance:.1f} %"
-            shown, remark = number_formats.tile(value, interval)
-            tiles.append(Headline(shown, what, f"{remark}; {context}" if remark else context))
+                by_chance = tables.chance(direction, each, 1)
+                lift = first / by_chance
+                meaning += f", {lift:.{0 if lift > 9.5 else 1}f} times chance"
+                among = f"R@1 among {len(each) if direction == 'caption_to_image' else sum(each):,}, split {split}"
+            context = "; ".join(filter(None, (remark, among, f"R@10 {number_formats.percent(tenth)} %")))
+            tiles.append(Headline(shown, meaning, context))
     mean = tables.headline(run.semantics)
     if mean is not None:
         what = f"mean Pearson r over {mean[0]}"
@@ -347,21 +331,8 @@ def chips(run: RunNumbers) -> list[str]:
     kinds = {"ngrams": "bag of n-grams", "tfidf": "bag of n-grams, weighted by their frequency"}
     network = kinds.get(cell, cell.upper() + (f", {hidden:,} units" if isinstance(hidden, int) else ""))
     snapshots = f"sum of {counted(int(members), 'snapshot')}" if is_number(members) else ""
-    return [network, f"features of {describe(features)}" if features.get("backbone") else "", snapshots]
-
-
-def parameters(run: RunNumbers) -> dict[str, Mapping[str, Any]]:
-    """Return the parameters and the results of each stage, as tables of key and value by head."""
-    shown_elsewhere = ("training", "features")
-    rest: dict[str, Any] = {key: value for key, value in run.description.items() if key not in shown_elsewhere}
-    rest["tokens in the vocabulary"] = run.vocabulary
-    return {
-        "Training parameters": run.training,
-        "Features": run.features,
-        "Results of training": run.train,
-        "Selection on dev": run.select,
-        "Encoder": rest,
-    }
+    backbone = features.get("backbone")
+    return [network, f"features of {backbone}" if backbone else "", snapshots]
 
 
 def summary(run: RunNumbers) -> dict[str, float | str]:

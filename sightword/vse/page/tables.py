@@ -123,7 +123,7 @@ def across_languages(metrics: Mapping[str, Any]) -> dict[str, Table]:
 
 def short_queries(metrics: Mapping[str, Any]) -> dict[str, Table]:
     """Return by split the table of the scores of short queries."""
-    head = ("words of a query", "mean average precision", "first picture right", "by chance", "queries")
+    head = ("query", "mean average precision", "first picture right", "by chance", "queries")
     return {
         split: Table(
             "Short queries: runs of words from the captions; a picture is right if one of its captions has the run",
@@ -294,12 +294,6 @@ def accuracies(semantics: Mapping[str, Any]) -> Table | None:
     return Table("Accuracy", columns, rows, style="sortable narrow") if rows else None
 
 
-def not_requested(semantics: Mapping[str, Any]) -> list[str]:
-    """Return the published data sets that are not among the tasks of this run."""
-    tasks = {*(one[0] for one in scored(semantics)), *semantics.get("skipped", ())}
-    return [name for name in PUBLISHED_SETS if name not in tasks]
-
-
 def headline(semantics: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return the mean Pearson r over all STS subtasks and a description of the subtasks."""
     values = [scores["pearson"] for _, _, scores in _subtasks(semantics)]
@@ -349,15 +343,6 @@ class Panel(NamedTuple):
     seen: NDArray[np.bool_]
 
 
-class Bin(NamedTuple):
-    """The pairs of one range ``by`` length or overlap; ``difference`` is the mean of ranks, as a share of the pairs."""
-
-    by: str
-    range: str
-    pairs: int
-    difference: float
-
-
 class SentencePairs(NamedTuple):
     """All contents about sentence pairs; missing inputs give empty lists."""
 
@@ -366,7 +351,6 @@ class SentencePairs(NamedTuple):
     """The number of data sets beyond :data:`PANELS`."""
     worst: list[dict[str, str]]
     """Lines of ``worst.tsv`` by :data:`WORST`."""
-    bins: list[Bin]
     systems: list[tuple[str, dict[str, Score]]]
     """Each subtask with the correlations of this encoder and of the systems in Figure 3 of Merkx & Frank (2019)."""
 
@@ -383,7 +367,7 @@ def read_sentence_pairs(data: Path, plots: Path, *, with_published: bool) -> Sen
     table = read_pairs(pairs) if pairs.exists() else PairTable({})
     drawn, others = panels(table, POINTS)
     systems = _systems(plots / "systems.tsv") if with_published else []
-    return SentencePairs(drawn, others, _worst(data / "worst.tsv")[:LISTED], _bins(plots / "breakdown.tsv"), systems)
+    return SentencePairs(drawn, others, _worst(data / "worst.tsv")[:LISTED], systems)
 
 
 def panels(table: PairTable, most: int) -> tuple[list[Panel], int]:
@@ -438,16 +422,6 @@ def worst_table(worst: Sequence[Mapping[str, str]]) -> Table:
         for one in worst
     ]
     return Table("Largest errors", ("sentences", "human rank", "encoder's rank"), rows, style="worst sortable")
-
-
-def _bins(path: Path) -> list[Bin]:
-    columns = read_tsv(path)
-    if not columns:
-        return []
-    pairs, differences = (numbers(columns, name, where=path, blanks=True) for name in ("pairs", "rank_difference"))
-    names = [name.partition(" ") for name in texts(columns, "name", where=path)]
-    rows = zip(names, pairs, differences, strict=True)
-    return [Bin(by, within, int(count), difference) for (by, _, within), count, difference in rows if count > 0]
 
 
 def _systems(path: Path) -> list[tuple[str, dict[str, Score]]]:

@@ -8,16 +8,13 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
-from finished_run import change
 
 from sightword.evaluation.published import PublishedRow, published
 from sightword.evaluation.semantics.results import PairTable, ScoredPairs
 from sightword.report import drawing
-from sightword.report.inputs import RunFiles, read_run
 from sightword.report.tables import Row, Table
 from sightword.statistics.inference import interval_text, proportion_interval
 from sightword.vse.page import drawings
-from sightword.vse.page.drawings import Marks, snapshots
 from sightword.vse.page.tables import (
     DIRECTIONS,
     FOLDS,
@@ -191,20 +188,20 @@ def test_small_sets_leave_their_points_to_the_large_ones_and_the_choice_stays() 
     assert {panel.task: panel.pearson for panel in found} == {panel.task: panel.pearson for panel in more}
 
 
-# Drawings: fixed bytes, marks at snapshots
+# Drawings: fixed bytes
 
 
-def drawn(name: str = "loss", points: int = 50, title: str = "Loss") -> str:
+def drawn(points: int = 50) -> str:
     x = np.arange(1, points + 1, dtype=float)
-    return drawings.curve(name, x.tolist(), (1 / x).tolist(), "loss", title, Marks()).in_page()
+    return drawings.curve(x.tolist(), (1 / x).tolist(), "Loss").in_page()
 
 
 def test_the_same_numbers_give_the_same_bytes_whatever_the_users_settings() -> None:
     before = drawn()
-    svg = drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2])).svg()
+    svg = drawings.curve([1, 2, 3], [3, 2, 1], "t").svg()
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "else"}):
         assert drawn() == before
-        assert drawings.curve("a", [1, 2, 3], [3, 2, 1], "y", "t", Marks([1, 2], [2])).svg() == svg
+        assert drawings.curve([1, 2, 3], [3, 2, 1], "t").svg() == svg
     assert "fill: #ffffff" in svg[: svg.index("axes_1")]  # a file needs no page: white paper below the axes
     assert not any(wrong in svg for wrong in ("date", "currentColor", "var(", drawing.INK))
 
@@ -219,14 +216,6 @@ def test_a_long_curve_stays_small_and_true() -> None:
     assert low.min() == y.min()
     assert high.max() == y.max()
     assert np.all(np.diff(middle_x) > 0)
-
-
-def test_snapshots_are_marked_in_steps_and_epochs(run_folder: RunFiles) -> None:
-    marks = snapshots(read_run(run_folder))
-    assert marks == Marks([4.0, 8.0], [8.0, 4.0])
-    assert marks.scaled(50) == Marks([200.0, 400.0], [400.0, 200.0])
-    change(run_folder.metrics / "train.json", snapshots=5)  # more than the cycles explain, so the epochs are unknown
-    assert snapshots(read_run(run_folder)).kept == ()
 
 
 def test_short_queries_have_a_row_for_each_number_of_words():
