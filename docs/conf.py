@@ -41,11 +41,15 @@ def _read_notebook(app: Any, page: str, source: list[str]) -> None:
 
 
 def _name_files_outside(_app: Any, page: str, source: list[str]) -> None:
-    """A link to a file that is in the repository and not among these pages becomes its name."""
+    """A link to a file that is in the repository and not among these pages becomes its name, once a page."""
+    told: set[str] = set()
 
     def named(link: re.Match[str]) -> str:
         if link[2].count("/") <= page.count("/"):
             return link[0]
+        if link[3] in told:
+            return link[1]
+        told.add(link[3])
         return f"`{link[3]}`" if link[1] == link[3] else f"{link[1]} (`{link[3]}`)"
 
     source[0] = _UP.sub(named, source[0])

@@ -93,9 +93,9 @@ class Multi30k(CorpusSettings):
     split and with the names of its lists, which are in the folder ``flickr8k``."""
 
     training_captions: Literal["all", "disjoint"] | Language = "all"
-    """The captions of the training pictures: ``all``; ``disjoint``, of one language each: the pictures, in the order of
-    their names, take the languages in turn, so that no picture is described in two; or those of one language, such as
-    ``en``. Dev and test keep all captions."""
+    """The captions of the training pictures: ``all``; ``disjoint``: each picture keeps one language, and the pictures
+    take the languages in turn, in the order of their names; or one language for all, such as ``en``. Dev and test keep
+    all captions."""
 
     @model_validator(mode="after")
     def _languages_of_the_task(self) -> Multi30k:

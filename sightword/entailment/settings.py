@@ -53,7 +53,7 @@ class SentencePairsSettings(Settings):
     folder: str = "data/raw/senteval/downstream/SNLI"
     """A folder that DVC watches: the path of each source is in it or in ``tables``."""
     tables: str = "data/raw/entailment"
-    """Another folder that DVC watches, for tables and for corpora of one's own."""
+    """Another folder that DVC watches, for tables and for your corpora."""
     train: list[Source] = Field(default=_snli("train"), min_length=1)
     """The sources of training, joined in this order."""
     dev: list[Source] = Field(default=_snli("dev"), min_length=1)
@@ -61,7 +61,7 @@ class SentencePairsSettings(Settings):
     test: list[Source] = Field(default=_snli("test"), min_length=1)
     """The sources of test."""
     size: int | None = Field(default=None, ge=2)
-    """Training pairs that are kept, the first by the hash of the pair, for a learning curve; null keeps all."""
+    """Training pairs to keep, for a learning curve: the first by the hash of the pair; null keeps all."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -79,10 +79,10 @@ class EntailSettings(Settings):
 
     start: str | None = Field(None, min_length=1)
     """The name of a saved encoder in ``train.encoders`` from whose weights and vocabulary training starts, such as one
-    that learned from pictures (proposed by Merkx & Frank 2019, section 5); null: random weights. With an encoder
-    the parameters from unit to hidden are not used, but for its similarity, which is that of the energy."""
+    that learned from pictures (proposed by Merkx & Frank 2019, section 5); null: random weights. With an encoder the
+    parameters from unit to hidden are not used, and the energy sets its similarity."""
     encoders: str = "data/raw/starts"
-    """A folder with saved encoders, each in a folder of its own, from which training can start."""
+    """A folder with saved encoders, each in a subfolder, from which training can start."""
     unit: Literal["character", "word"] = "word"
     """What a token is: a character, or a word or sign (order-embeddings)."""
     case: Literal["keep", "lower"] = "keep"
@@ -114,7 +114,7 @@ class EntailSettings(Settings):
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the pairs."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
+    """``bf16``: bfloat16 autocast around the recurrent layer in training: faster, with other last digits."""
 
 
 class NetworkSettings(Settings):
@@ -123,11 +123,11 @@ class NetworkSettings(Settings):
     """
 
     sides: Literal["both", "hypothesis"] = "both"
-    """``both``: the vectors of premise and hypothesis (published); ``hypothesis``, a control: that of the hypothesis
-    only, which shows what the classifier learns without the premise."""
+    """``both``: the vectors of premise and hypothesis (published); ``hypothesis``, a control: the vector of the
+    hypothesis only, which shows what the classifier learns without the premise."""
     classes: Literal[2, 3] = 2
-    """The classes that it and the regression on the hypothesis tell apart: entailed or not; or entailment, neutral and
-    contradiction, of which the log-odds of entailment give the energy."""
+    """The classes that the classifier and the regression on the hypothesis tell apart: entailed or not; or entailment,
+    neutral and contradiction, of which the log-odds of entailment give the energy."""
     hidden: int = Field(default=1000, ge=1)
     """Units of each of the two hidden layers (published: 1,000)."""
     dropout: float = Field(default=0.5, ge=0.0, lt=1.0)
@@ -147,8 +147,8 @@ class EntailmentSettings(Settings):
     classifier: NetworkSettings = NetworkSettings()
     """The classifier on features of each encoder."""
     encoders: str = "data/raw/encoders"
-    """A folder with saved encoders, each in a folder of its own, whose name is the system's; ``captions.parquet`` in it
-    is the table of its training captions."""
+    """A folder with saved encoders, each in a subfolder, whose name is the system's; ``captions.parquet`` in it is the
+    table of its training captions."""
     seed: int = Field(default=0, ge=0, le=MAX_SEED)
     """The seed of all classifiers and of random weights."""
     title: str = "Entailment"

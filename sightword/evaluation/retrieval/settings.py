@@ -28,10 +28,11 @@ class RetrievalSettings(Settings):
     top: int = Field(default=10, ge=1, le=100)
     """How many of the best candidates of each query are listed for a person to look at."""
     length_pairs: int = Field(default=0, ge=0, le=1_000_000)
-    """Over how many pairs of captions of one picture, those with the largest difference in words, ranks are compared
-    (Vendrov et al. 2016, section 4.6); 0 leaves them out."""
+    """Pairs of captions of one picture whose ranks are compared, the pairs that differ most in words (Vendrov et al.
+    2016, section 4.6); 0 leaves them out."""
     bank_pictures: int = Field(default=10_000, ge=1)
-    """The most training pictures of the query bank, each with its first caption; of more, evenly spaced ones."""
+    """Training pictures in the query bank, at most, each with its first caption; of more pictures, evenly spaced ones.
+    """
     bank_temperature: float = Field(default=0.05, ge=0.001, le=10)
     """The temperature of the softmax over the query bank, in the unit of the cosine (as in the code of QB-Norm)."""
     batch_size: int = Field(default=256, ge=1)

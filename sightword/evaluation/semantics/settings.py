@@ -32,7 +32,7 @@ class SemanticsSettings(Settings):
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS), min_length=1)
     """Which tasks: ``STS12`` to ``STS16``, ``STSBenchmark``, ``SICKRelatedness``, ``STSBenchmark-de`` (or en, fr, es,
-    it, nl, pl, pt, ru, zh, ja), ``STSBenchmark-en-de`` (first sentences English, second German), a set of one's own in
+    it, nl, pl, pt, ru, zh, ja), ``STSBenchmark-en-de`` (first sentences English, second German), your set in
     ``downstream/STS/NAME-en-test/``, and the classification tasks ``SICKEntailment``, ``MR``, ``CR``, ``SUBJ``,
     ``MPQA``, ``SST2``, ``TREC``, ``MRPC`` and ``SNLI``."""
     missing: Literal["error", "skip"] = "error"
@@ -40,14 +40,14 @@ class SemanticsSettings(Settings):
     trained_head: bool = True
     """Judge STSBenchmark and SICKRelatedness by SentEval's trained head too, not by the cosine alone."""
     kfold: int = Field(default=5, ge=2)
-    """Folds of the cross-validation in MR, CR, SUBJ, MPQA, TREC and MRPC; 5 is SentEval's default, its published
-    scores are of 10."""
+    """Folds of the cross-validation in MR, CR, SUBJ, MPQA, TREC and MRPC; 5 is SentEval's default; its published scores
+    have 10."""
     seed: int = Field(default=1111, ge=0, le=MAX_SEED)
     """The seed of the trained head and of the classifiers; 1111 is SentEval's."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it, other last digits."""
+    """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it; the last digits differ."""
     controls: list[ControlName] = Field(default=["tfidf", "untrained"])
     """Controls whose scores stand beside the encoder's: ``tfidf``, the cosine of n-grams of characters, weighted by
     their frequency in the training captions; and ``untrained``, the same network with random weights (the seed is

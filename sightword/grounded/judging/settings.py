@@ -28,7 +28,7 @@ class JudgeSettings(Settings):
     """The folder that holds SentEval's ``downstream/``."""
     tasks: list[str] = Field(default=list(TASKS))
     """Tasks of relatedness, by the cosine: ``STS12`` to ``STS16``, ``STSBenchmark`` (its test pairs, by genre too),
-    ``SICKRelatedness``, and sets of one's own."""
+    ``SICKRelatedness``, and your sets."""
     transfer: list[str] = Field(default=["MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment"])
     """SentEval's transfer tasks, by its logistic regression on vectors of the sentence encoder (as the paper, it
     seems); the published mean is over these eight accuracies."""

@@ -67,7 +67,7 @@ class Common(Settings):
     concatenate: bool = False
     """The saved encoder is [T ; trained encoder], as GroundSent."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16``: bfloat16 autocast around the recurrent layer in training; faster, other last digits."""
+    """``bf16``: bfloat16 autocast around the recurrent layer in training: faster, with other last digits."""
     validate_every: int = Field(500, ge=1)
     """Batches from one measurement of the losses on dev to the next, besides the one at the end."""
 
@@ -135,7 +135,7 @@ class GroundSettings(Settings):
     run: list[str] = Field(min_length=1)
     """Names of the scenarios that run."""
     encoders: str = "data/raw/starts"
-    """Folder of other saved encoders, each in a folder of its own, from which a scenario can start."""
+    """Folder of other saved encoders, each in a subfolder, from which a scenario can start."""
     common: Common
     """The parameters of all scenarios."""
     scenarios: dict[str, dict[str, Value]]

@@ -27,8 +27,8 @@ class SelectSettings(Settings):
     """Snapshots in the ensemble, the best ones at the ends of cycles (the paper: two)."""
     renormalise: bool = False
     """Scale the sum of the members' embeddings to length 1, and compare captions with pictures by the cosine.
-    ``false``, as in the released code, compares by the dot product; with one member, ``beside`` or ``lexical`` that is
-    the cosine too."""
+    ``false``, as in the released code, compares by the dot product; with one member, ``beside`` or ``lexical`` the dot
+    product is the cosine."""
     beside: list[str] = Field(default_factory=list)
     """Folders in ``data/raw/beside``, each with ``models/encoder`` of another training run on the same captions and
     features. The cosine of two embeddings is the mean of the encoders' cosines. The snapshots are chosen without the

@@ -20,7 +20,7 @@ class TrainSettings(ModelSettings):
     from embedding to ngram_buckets, except for its similarity, and ``captions.unit``; the parameters of captions from
     unicode to min_count are not used. The map of the pictures starts at random."""
     encoders: str = "data/raw/pretrained"
-    """A folder with saved encoders, each in a folder of its own, from which training can start."""
+    """A folder with saved encoders, each in a subfolder, from which training can start."""
     seed: int = Field(0, ge=0, le=MAX_SEED)
     """Seed of the initial weights and of the order of the batches."""
     initialisation: InitialisationName = "char_gru"
@@ -39,18 +39,18 @@ class TrainSettings(ModelSettings):
     (order-embeddings)."""
     pictures: Literal["real", "shuffled", "none"] = "real"
     """Controls. ``shuffled``: the pictures exchange their features at random; the captions of a picture share a wrong
-    one. ``none``: captions are compared with second captions only."""
+    picture. ``none``: captions are compared with second captions only."""
     clusters: Literal["real", "shuffled"] = "real"
-    """``shuffled``: captions are dealt to pictures at random, a control: also captions of one picture differ."""
+    """``shuffled``, a control: captions are dealt to pictures at random, so that those of a picture are unrelated."""
     second_caption: bool = False
-    """With each caption of a batch comes another one of its picture, drawn anew in each epoch; both are paired with the
-    picture, and with each other (Parekh et al. 2021)."""
+    """With each caption of a batch comes another caption of its picture, drawn anew in each epoch; both are paired with
+    the picture, and with each other (Parekh et al. 2021)."""
     beside_batch: int = Field(0, ge=0)
-    """Captions without pictures (``corpus.beside``) that come with each batch, each of another group, and compared with
-    another one of its group; 0: none."""
+    """Captions without pictures (``corpus.beside``) in each batch, each of a different group and paired with another
+    caption of this group; 0: none."""
     typing_errors: float = Field(0.0, ge=0, lt=1)
-    """Share of a caption's tokens at which training makes a typing error, other ones in each epoch: a token is left
-    out, or changes places with the next one."""
+    """Share of a caption's tokens at which training makes a typing error, drawn anew in each epoch: a token is left
+    out, or changes places with the next token."""
     spans: float = Field(0.0, ge=0, le=1)
     """Share of the captions that training cuts to a run of one to four words, other ones in each epoch. A run has no
     punctuation inside, and no function word of English or German at its ends."""
@@ -94,7 +94,7 @@ class TrainSettings(ModelSettings):
     """Keep a snapshot at each cycle's end, or at every ``epoch``: of the untrained encoders too, as epoch 0 (Merkx &
     Frank 2019, Figure 4), which ``select`` never chooses."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16``: bfloat16 autocast around the recurrent layer; faster, other last digits."""
+    """``bf16``: bfloat16 autocast around the recurrent layer: faster, with other last digits."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
