@@ -26,6 +26,7 @@ PARAMETERS, CELL = 10, 40
 """The most parameters that a brief audit shows, and the most characters of a value."""
 VERSIONS = ("torch", "numpy")
 """The packages that a brief audit names."""
+UNITS = ((3600, "h"), (60, "min"), (1, "s"))
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
 
@@ -142,7 +143,9 @@ def _print_whole(stages: Sequence[Values]) -> None:
     lines += [("code", _commit_line(commit)) for commit in commits.values()]
     lines += [("machine", one) for one in dict.fromkeys(_machine(run, VERSIONS) for run in runs)]
     if runs:
-        lines.append(("time", f"{sum(run['seconds'] for run in runs):.1f} s in all"))
+        total = sum(run["seconds"] for run in runs)
+        size, unit = next((size, unit) for size, unit in UNITS if total >= 2 * size or size == 1)
+        lines.append(("time", f"{total / size:.1f} {unit} in all"))
     print()
     _print_lines(lines)
 
