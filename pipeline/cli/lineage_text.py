@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import columns
 from pipeline.lineage.evidence import STORED, in_words, started
 from pipeline.lineage.files import WORKSPACE
+from pipeline.pipelines import LEDGER
 from sightword.evaluation.ledger import Count
 from sightword.messages import and_more, plural, short
 
@@ -135,7 +137,8 @@ def _print_departures(departures: Sequence[Values], *, full: bool) -> None:
 
 def _print_whole(stages: Sequence[Values]) -> None:
     """Print the raw data, and the commits, machines and time of all stages together."""
-    data = {part["path"]: part for one in stages for part in one["deps"] if part["kind"] == "data"}
+    inputs = [part for one in stages for part in one["deps"] if part["kind"] == "data"]
+    data = {part["path"]: part for part in inputs if Path(part["path"]).name != LEDGER}
     largest = sorted(data.values(), key=lambda part: part["size"] or 0, reverse=True)
     commits = {one["commit"]["sha"]: one["commit"] for one in stages if one["commit"]}
     runs = [one["run"] for one in stages if one["run"]]
