@@ -36,6 +36,8 @@ IGNORED = (".git", ".venv", "venv")
 RAW = "data/raw"
 OWN = f"{RAW}/own"
 """The corpus of one's own, a link."""
+PAIRS = f"{RAW}/senteval"
+"""The folder of sentence pairs."""
 _KEPT = "recipes/"
 """What the program reads where it is installed."""
 _CONFIG = "[core]\n    analytics = false\n    autostage = false\n"
@@ -112,6 +114,8 @@ def _link(folder: Path, source: Path, columns: Sequence[str]) -> list[str]:
             error.args = (str(error).replace(OWN, str(above)),)  # the link goes with the project
             raise
         writing.write(recipe, folder / PARAMS, folder, force=True)
+    write_text(folder / PAIRS / "downstream" / README, "`sightword fetch senteval` puts sentence pairs here.\n")
+    run_dvc("add", "--quiet", PAIRS, folder=folder)  # the stages read the folder before pairs are in it
     git(folder, "add", "--force", "--", OWN)  # experiments see only what git or DVC tracks; DVC adds no links
     return words
 

@@ -37,5 +37,5 @@ def work(settings: EpochsSettings, *, enter: Enter = alone) -> None:
     header, lines = rows(measured, settings.tasks)
     with atomic_folder("plots/epochs") as folder:
         write_tsv(folder / "epochs.tsv", header, lines)
-    named = ", ".join(settings.tasks)
+    named = ", ".join(tasks)
     log.info("epochs: evaluated %s%s", plural(len(measured), "snapshot"), f" on {named}" if named else "")

@@ -47,3 +47,4 @@ def work(settings: ReportSettings, **made_by: Settings) -> None:
     for note in made.notes:
         log.warning("report: %s", note)
     log.info("report: report/index.html (%d kB, %d pictures)", made.size // 1000, made.pictures)
+    log.info("report: `sightword search models/encoder --serve` searches the pictures, --collection FOLDER others")

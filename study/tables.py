@@ -122,7 +122,7 @@ def shown(table: Table, layout: Layout) -> set[str]:
 UNHASHED = "§ Without hashes of inputs and outputs."
 SIGNS = {
     "†": "† Needs files that neither git nor `sightword fetch` has; the row in `study/results` names them.",
-    "‡": "‡ By earlier code: today's gives other numbers, or refuses the settings.",
+    "‡": "‡ By earlier code: today's gives other numbers, or refuses the settings; the row's note says why.",
     "§": UNHASHED,
 }
 """What a sign says, in the same words for all rows, so that a page says it once."""

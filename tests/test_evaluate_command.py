@@ -123,6 +123,23 @@ def test_an_encoder_folder_is_evaluated(work, capsys):
     assert f"{expected:.4f}" in capsys.readouterr().out
 
 
+def test_two_encoders_are_tested_on_the_same_pairs(work, capsys):
+    assert run("my_encoder:lengths", "vectors.txt", "--no-trained-head") == 0
+    said = capsys.readouterr().out
+    a, b, tested = (re.split(r"\s{2,}", line) for line in said.splitlines() if "  street" in line)
+    ours, theirs = (float(cell.split()[0]) for cell in tested[3:5])
+    assert (ours, theirs) == pytest.approx((float(a[3]), float(b[3])), abs=1e-3)
+    assert "A: my_encoder:lengths" in said
+    assert "after Holm correction" in said
+
+
+@pytest.mark.parametrize("text", ["1.jpg#0\tA dog runs .\n", "A dog runs .\t5\n"])
+def test_lines_with_more_than_a_caption_are_refused(work, capsys, text):
+    (work / "seen.txt").write_text(text)
+    assert run("my_encoder:lengths", "--training-captions", "seen.txt") == 1
+    assert "seen.txt: has more on a line than a caption; expected captions.parquet" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -152,6 +169,10 @@ def test_missing_tasks_stop_or_are_named(work, capsys):
     assert "STS13-en-test: task STS13: does not exist. Get the data set, or name other tasks" in capsys.readouterr().err
     assert main([*argv, "--missing", "skip"]) == 0
     assert "left out: STS13 (downstream/STS/STS13-en-test does not exist)" in capsys.readouterr().err
+    assert main([*argv[:5], "STS13", "--missing", "skip"]) == 1
+    assert (
+        "task STS13: does not exist. Get the data set, or name other tasks with --tasks.\n" in capsys.readouterr().err
+    )
     assert main(["evaluate", "my_encoder:lengths", "--data", "nowhere"]) == 1
     assert "nowhere: has no folder downstream" in capsys.readouterr().err
 

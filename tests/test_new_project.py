@@ -19,6 +19,7 @@ from pipeline.lineage.lock import is_code
 from pipeline.params import params_file
 from pipeline.pipelines import by_entry, find_project, pipelines
 from sightword.errors import SetupError
+from sightword.evaluation.semantics.datasets import missing_file
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -230,17 +231,19 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
     said = capsys.readouterr().out
     assert said.startswith("3 pictures (1 train, 1 dev, 1 test), 3 captions.\n")
     assert "demo is now a project, on data/raw/own, a link to photos/captions.csv;" in said
-    assert said.endswith("sightword fetch senteval weights && dvc repro\n")
+    assert "Columns of captions.csv: captions = caption; image = image; split = split.\n" in said
+    assert said.endswith("&& dvc repro\n")
     corpus = params_file.load(Path("demo/params.yaml"))["corpus"].model_dump()
     wanted = {"path": "data/raw/own", "pictures": "data/raw/own/images", "file": "captions.csv"}
     assert {key: corpus[key] for key in wanted} == wanted
     assert Path("demo/data/raw/own").resolve() == photos
     assert "data/raw/own" in git(tmp_path / "demo", "ls-files").splitlines()
+    assert missing_file("STSBenchmark", Path("demo/data/raw/senteval"))  # the folder is there, without pairs
 
     for source, what in (
         ("photos", f"sightword: {photos}: must have one table, or tables named by splits, but has captions.csv"),
         ("nowhere", r"nowhere: does not exist; expected a folder with pictures and captions\n$"),
-        ("s3://bucket/photos", "`sightword fetch` makes a listing"),
+        ("s3://bucket/photos", "lists a bucket; put the list into the folder of captions"),
         (".", f"{tmp_path}: holds the new project"),
         (
             "photos/notes.csv",

@@ -21,7 +21,9 @@ grounded encoder, models/grounded/cg-pg-0:grounded), a file of word vectors in
 GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an object
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the
-format of metrics/semantics.json."""
+format of metrics/semantics.json. With OTHER it prints both tables, and tests on the
+same pairs whether the encoders differ by more than chance, as `sightword compare` does.
+--training-captions says how many test sentences an encoder has seen in training."""
 
 PACK = """\
 Write an encoder as a folder to pass on, with its scores and lineage.
@@ -49,6 +51,7 @@ def add(commands: Commands) -> None:
     evaluate.add_argument(
         "encoder", metavar="ENCODER", help="flickr8k, multi30k, a folder, a file of word vectors, or module:name"
     )
+    evaluate.add_argument("other", metavar="OTHER", nargs="?", help="a second encoder, to test the difference")
     evaluate.add_argument("--data", metavar="FOLDER", required=True, help="the folder that holds SentEval's downstream")
     tasks = "which tasks (default: STS12 to STS16, STSBenchmark, SICKRelatedness)"
     evaluate.add_argument("--tasks", metavar="NAME", nargs="+", help=tasks)
@@ -77,7 +80,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     from sightword.encoder.by_name import open_encoder
     from sightword.evaluation.semantics.evaluation import evaluate as judge
     from sightword.evaluation.semantics.relatedness import TfIdf
-    from sightword.evaluation.semantics.results import write_pairs
+    from sightword.evaluation.semantics.results import PairTable, write_pairs
     from sightword.evaluation.semantics.settings import TASKS
     from sightword.io.files import write_json
 
@@ -89,24 +92,35 @@ def _evaluate(arguments: argparse.Namespace) -> int:
         (arguments.batch_size is not None and arguments.batch_size < 1, "--batch-size N must be at least 1"),
         (arguments.kfold < 2, "--kfold N must be at least 2"),
         (same, "--out and --pairs are the same file"),
+        (bool(arguments.other and (out or pairs)), "--out and --pairs go with one ENCODER"),
     )
     _check(data, tasks, skip=arguments.missing == "skip", outputs=[path for path in (out, pairs) if path])
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
-    encode = open_encoder(arguments.encoder, batch_size=arguments.batch_size, lower_case=arguments.lower_case)
+    names = [arguments.encoder, *filter(None, [arguments.other])]
+    how = {name: getattr(arguments, name) for name in ("batch_size", "lower_case")}
+    encoders = [open_encoder(name, **how) for name in names]
     options = {name: getattr(arguments, name) for name in ("kfold", "missing")}
     options["controls"] = {"tfidf": TfIdf(training, progress=True)} if training else {}
-    judged = judge(encode, tasks, data, training, trained_head=not arguments.no_trained_head, progress=True, **options)
+    head = not arguments.no_trained_head
+    both = [judge(encode, tasks, data, training, trained_head=head, progress=True, **options) for encode in encoders]
     if out is not None:
-        write_json(out, judged.metrics)
+        write_json(out, both[0].metrics)
     if pairs is not None:
-        write_pairs(pairs, judged.judged)
-    print(columns(_score_table(judged.metrics)))
-    for row in judged.judged:
-        if "undefined" in row.entry:
-            print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
-    for task, reason in judged.metrics.get("skipped", {}).items():
+        write_pairs(pairs, both[0].judged)
+    for label, name, judged in zip("AB", names, both, strict=False):
+        print(*[f"{label}: {name}\n"] * bool(arguments.other), columns(_score_table(judged.metrics)), sep="\n")
+        for row in judged.judged:
+            if "undefined" in row.entry:
+                print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
+    for task, reason in both[0].metrics.get("skipped", {}).items():
         print(f"left out: {task} ({reason})", file=sys.stderr)
+    if arguments.other and both[0].judged:
+        from pipeline.comparison import table
+        from pipeline.comparison.correlations import compare
+
+        compared = compare(*(PairTable.of(judged.judged) for judged in both))
+        print("", columns(table.lines(compared)), *table.verdict(compared), sep="\n")
     return 0
 
 
@@ -116,13 +130,16 @@ def _read_training_captions(path: Path) -> list[str]:
     from sightword.io.files import read_table
     from sightword.io.opening import lines
 
+    expected = "captions.parquet, or a text file, one caption a line"
     if path.suffix == ".parquet":
         rows = read_table(path, ["text", "split"], foreign=True).to_pylist()
         captions = [row["text"] for row in rows if row["split"] == "train"]
     else:
         captions = [line for _, line in lines(path) if line.strip()]
+        if path.suffix in (".csv", ".tsv", ".json", ".jsonl") or any("\t" in line for line in captions):
+            raise FileFormatError("has more on a line than a caption", where=path, expected=expected)
     if not captions:
-        raise FileFormatError("has no training caption", where=path)
+        raise FileFormatError("has no training caption", where=path, expected=expected)
     return captions
 
 
@@ -131,11 +148,11 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
     from sightword.errors import SemanticsError
     from sightword.evaluation.semantics.datasets import missing_file
 
-    for name in tasks:
-        gone = missing_file(name, data)
-        if gone is not None and not skip:
-            todo = "Get the data set, or name other tasks with --tasks, or add --missing skip."
-            raise SemanticsError(f"task {name}: does not exist", where=data / gone, todo=todo)
+    gone = {name: file for name in tasks if (file := missing_file(name, data)) is not None}
+    if gone and (not skip or len(gone) == len(tasks)):
+        name, file = next(iter(gone.items()))
+        todo = "Get the data set, or name other tasks with --tasks" + (", or add --missing skip." if not skip else ".")
+        raise SemanticsError(f"task {name}: does not exist", where=data / file, todo=todo)
     for path in outputs:
         folder = next(parent for parent in path.parents if parent.exists())
         if path.exists() and not path.is_file():

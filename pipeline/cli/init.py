@@ -55,7 +55,6 @@ def _init(arguments: argparse.Namespace) -> int:
         print(f"{arguments.folder} is now a project, on {what}; its README.md says what is where.")
         steps = [] if here == "." else [f"cd {shlex.quote(arguments.folder)}"]
         steps += [] if new_project.first_commit(folder) else ["git add -A .", 'git commit -m "A new project"']
-        steps += [] if arguments.source is None else ["sightword fetch senteval weights"]
         print("Next: " + " && ".join([*steps, "dvc repro"]))
         return 0
     project = find_project(Path(arguments.folder or "."))

@@ -204,7 +204,9 @@ def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]
         yield replace(finding, what=f"{named}: {finding.what}")
         return
     gone = [f"{task} ({file})" for task, file in missing.items() if file is not None]
-    if gone and settings.missing == "skip":
+    if len(gone) == len(wanted) and settings.missing == "skip":
+        yield good(f"{named} has no task yet: none is scored (`sightword fetch senteval` brings them)")
+    elif gone and settings.missing == "skip":
         yield warning(f"{named} lacks {and_more(gone, 5)}: left out", README)
     elif gone:
         yield problem(f"{named} lacks {and_more(gone, 5)}", advice(context, settings.data))

@@ -15,9 +15,9 @@ from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings, NoSplitError
 from sightword.corpus.shards import Shards, read_shard
-from sightword.corpus.table import ARROW, BINARY, NAMES, TEXT, Role, layout
+from sightword.corpus.table import ARROW, BINARY, NAMES, TEXT, Role, columns_of, layout
 from sightword.errors import CorpusError
-from sightword.messages import and_more, plural
+from sightword.messages import and_more, plural, short
 
 SHARE = 0.1
 """The share of pictures drawn for dev, and for test, where the data name no split."""
@@ -71,7 +71,13 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
     except NoSplitError:
         values |= {"draw_dev": SHARE, "draw_test": SHARE}
         corpus = read_corpus(CorpusSettings(**values))
-    return Found(values, _words(corpus))
+    named = []
+    if values["format"] == "table":
+        first = CorpusSettings(**values).files()[0]
+        if taken := columns_of(folder / first, columns):
+            others = (f"{role} = {short(name)}" for role, name in taken._asdict().items() if isinstance(name, str))
+            named = [f"Columns of {first}: captions = {and_more(taken.captions)}; {'; '.join(others)}."]
+    return Found(values, [*_words(corpus), *named])
 
 
 def _format(path: Path, folder: Path) -> Mapping[str, Any]:

@@ -99,7 +99,9 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
     counts = Counter(splits.values())
     if empty := [split for split in ("train", *shares) if not counts[split]]:
         what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
-        todo = "Raise corpus.draw_dev and corpus.draw_test, or name the splits in the data."
+        todo = (
+            "Raise corpus.draw_dev and corpus.draw_test, name the splits in the data, or add pictures (50 are enough)."
+        )
         if corpus.dropped:
             lost = corpus.dropped[0]
             what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(lost.item)}: {lost.reason})"

@@ -322,17 +322,27 @@ def _texts(cell: str, where: str) -> list[str]:
     raise CorpusError(f"the caption is a list: {quote(cell)}", where=where, expected="a text", todo=todo)
 
 
-def _text_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
-    """Yield the rows of a text file, whose first line has the names of the columns; a file of lines
-    ``name.jpg#0<TAB>caption`` has none. Blanks around a cell do not count.
+def columns_of(file: Path, given: Mapping[Role, str]) -> Columns | None:
+    """Return the columns of a table, of a text file by its first line; lines ``name.jpg#0<TAB>caption`` have none.
+
+    Errors are those of :func:`find` and :func:`layout`.
     """
-    file = Path(str(file))
+    if BINARY.fullmatch(file.name):
+        return layout(file, given).columns
     first = next((line for _, line in lines(file, CorpusError, todo=_TODO) if line.strip()), "")
     if _NUMBERED_LINE.match(first):
+        return None
+    at, header = next(cells(file, CorpusError, todo=_TODO), (1, []))
+    return find([name.strip() for name in header], given, f"{file}, line {at}")
+
+
+def _text_rows(file: Path | Place, given: Mapping[Role, str]) -> Iterator[Row]:
+    """Yield the rows of a text file. Blanks around a cell do not count."""
+    file = Path(str(file))
+    columns = columns_of(file, given)
+    if columns is None:
         yield from (Row(one.where, one.image_id, [one.text], None) for one in numbered_captions(file))
         return
-    at, header = next(cells(file, CorpusError, todo=_TODO), (1, []))
-    columns = find([name.strip() for name in header], given, f"{file}, line {at}")
     names = [columns.image, *columns.captions, *filter(None, (columns.split, columns.language))]
     for where, (name, *others) in Table(tuple(names), CorpusError, empty=tuple(names), todo=_TODO).rows(file):
         language = (others.pop() or UNKNOWN) if columns.language else ""

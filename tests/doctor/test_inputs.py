@@ -81,6 +81,9 @@ def test_an_evaluation_set_that_is_missing(project, missing, state) -> None:
     assert len(found) == 1
     assert "STS12 (downstream/STS/STS12-en-test)" in found[0].what
     assert "SICK" not in found[0].what
+    shutil.rmtree(downstream / "SICK")
+    told = {"error": "downstream/STS/STS12-en-test), SICK", "skip": "has no task yet: none is scored"}
+    assert [one for one in project.check(check_semantics) if told[missing] in one.what]
 
 
 def weights(project, **values: str) -> Path:

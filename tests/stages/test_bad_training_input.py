@@ -51,7 +51,7 @@ def contents(folder):
 
 
 def larger_batch():
-    return SETTINGS.model_copy(update={"batch": 9})
+    return SETTINGS.model_copy(update={"batch": 9, "last_batch": "drop"})
 
 
 def other_caption():
@@ -72,7 +72,7 @@ def smaller_vocabulary():
 @pytest.mark.parametrize(
     ("spoil", "error", "message"),
     [
-        (larger_batch, TrainingError, r"train\.batch = 9 is more than the 8 training pictures; .*smaller train\.batch"),
+        (larger_batch, TrainingError, r"at least 9 pictures, and training has 8; .*smaller train\.batch"),
         (other_caption, FileFormatError, "captions.parquet: is damaged or was changed.*`dvc repro captions`"),
         (captions_without_features, FeaturesError, r"2 of 8 pictures have no features: 04\.jpg, 07\.jpg"),
         (smaller_vocabulary, CaptionsError, r"expected ids below 5.*`dvc repro captions`"),

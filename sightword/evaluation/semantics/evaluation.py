@@ -101,7 +101,7 @@ def evaluate(
         trained_head: evaluate STSBenchmark and SICKRelatedness also by SentEval's trained head.
         seed: the seed of the head and of the classifiers.
         kfold: folds of the cross-validations.
-        missing: "skip" leaves out tasks with missing files and lists them under ``skipped``.
+        missing: "skip" leaves out tasks with missing files, perhaps all, and lists them under ``skipped``.
         controls: by name other encoders, evaluated in the same way but for the trained head, or :class:`TfIdf`,
             evaluated by its cosines.
         progress: show a progress bar on a terminal.
@@ -128,11 +128,12 @@ def evaluate(
         if isinstance(task, ClassificationTask):
             check_folds(task, kfold)
     how = _How(trained_head, seed, kfold, progress)
-    evaluated = _evaluated(encode, read, None if training is None else Seen(training), how)
+    seen = None if training is None else Seen(training)
+    evaluated = _evaluated(encode, read, seen, how) if read else Evaluation()
     evaluated.tested = {task.name: tested(task) for task in read}
     if skipped:
         evaluated["skipped"] = skipped
-    if controls:
+    if controls and read:
         how = how._replace(trained_head=False)
         entries = {name: brief(_evaluated(control, read, None, how)) for name, control in controls.items()}
         by_chance = {task.name: chance(task) for task in read if isinstance(task, ClassificationTask)}
@@ -218,7 +219,7 @@ def _read(tasks: Sequence[str], data: Path, missing: Literal["error", "skip"]) -
     gone = {name: missing_file(name, data) for name in tasks} if missing == "skip" else {}
     skipped = {name: f"{file} does not exist" for name, file in gone.items() if file is not None}
     read = [read_task(name, data) for name in tasks if name not in skipped]
-    if not read:
+    if not read and missing == "error":
         what = f"no task to evaluate: none of the {len(tasks)} tasks has its files"
         raise SemanticsError(what, where=data, todo="Get at least one data set.")
     return read, skipped

@@ -9,7 +9,7 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -156,6 +156,15 @@ class PairTable:
 
     subtasks: dict[tuple[str, str], ScoredPairs]
     """The pairs by task and subtask (``cosine`` or ``trained`` for STSBenchmark and SICKRelatedness)."""
+
+    @classmethod
+    def of(cls, judged: Sequence[Judged]) -> Self:
+        """Return the pairs of an evaluation."""
+        rows = ((row, row.pairs, row.seen or (None, None)) for row in judged)
+        return cls({
+            (row.task, row.subtask): ScoredPairs(pairs.first, pairs.second, pairs.gold, row.scores, *seen)
+            for row, pairs, seen in rows
+        })  # fmt: skip
 
 
 def write_pairs(path: Pathish, judged: Sequence[Judged]) -> None:

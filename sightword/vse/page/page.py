@@ -231,7 +231,8 @@ def _semantics(shown: Content) -> html.Section:
     if accuracies:
         parts.append(html.beside_prose([html.text(_ACCURACIES)], html.table(accuracies)))
     if not correlations:
-        parts.insert(0, html.text("This run has no scores of sentence similarity.", style="none"))
+        none = "This run has no scores of sentence similarity. <code>sightword fetch senteval</code> brings pairs."
+        parts.insert(0, html.text(none, style="none"))
     words = {"systems": html.text(_SYSTEMS), "panels": _dots(shown.pairs)}
     for name, (head, drawing) in shown.drawn.items():
         parts.append(html.beside(html.block(html.heading(head), words[name]), html.figure(drawing), style="apart"))
@@ -287,7 +288,7 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
         (drawn, Note("Drawn splits", f"{drawn}. The corpus names none of them.")),
         (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
         (seen, Note("Seen in training", copied)),
-        (missing, Note("Missing data sets", f"{missing}.")),
+        (missing and scored, Note("Missing data sets", f"{missing}.")),
         (skipped, Note("Skipped protocols", "; ".join(skipped) + ".")),
         (undefined, Note("No correlation", f"{undefined}: all pairs have the same score.", serious=True)),
         (zeros, Note("Vectors of zeros", f"{zeros}: their cosines count as 0.", serious=True)),

@@ -20,6 +20,7 @@ from sightword.encoder.parts import Part
 from sightword.errors import TrainingError
 from sightword.features.tables.pairs import Pairs, first_copies
 from sightword.io.files import write_tsv
+from sightword.messages import plural
 from sightword.model.encoders import Encoders, initialise
 from sightword.training.checkpoint import Checkpoint, Progress, part
 from sightword.training.engine import Task, Tensors, run, write_table
@@ -90,9 +91,9 @@ def train(
 def check_sizes(settings: TrainSettings, data: Data) -> None:
     """Raise the TrainingError of fewer pictures or groups than a batch, before any costly work."""
     pictures, groups = len(data.training.image_ids), len(data.beside.image_ids) if data.beside else 0
-    if pictures < settings.batch:
-        what = f"train.batch = {settings.batch} is more than the {pictures} training pictures"
-        expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch."
+    if pictures < (least := settings.batch if settings.last_batch == "drop" else 2):
+        what = f"a batch has at least {plural(least, 'picture')}, and training has {pictures}"
+        expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch, or add pictures."
         raise TrainingError(what, expected=expected, todo=todo)
     if groups < settings.beside_batch:
         what = f"train.beside_batch = {settings.beside_batch} is more than the {groups} groups of captions beside"
