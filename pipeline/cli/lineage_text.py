@@ -28,7 +28,6 @@ PARAMETERS, CELL = 10, 40
 """The most parameters that a brief audit shows, and the most characters of a value."""
 VERSIONS = ("torch", "numpy")
 """The packages that a brief audit names."""
-UNITS = ((3600, "h"), (60, "min"), (1, "s"))
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
 
@@ -147,7 +146,7 @@ def _print_whole(stages: Sequence[Values]) -> None:
     lines += [("machine", one) for one in dict.fromkeys(_machine(run, VERSIONS) for run in runs)]
     if runs:
         total = sum(run["seconds"] for run in runs)
-        size, unit = next((size, unit) for size, unit in UNITS if total >= 2 * size or size == 1)
+        size, unit = next(one for one in ((3600, "h"), (60, "min"), (1, "s")) if total >= 2 * one[0] or one[1] == "s")
         lines.append(("time", f"{total / size:.1f} {unit} in all"))
     print()
     _print_lines(lines)
@@ -158,12 +157,11 @@ def _print_stages(stages: Sequence[Values]) -> None:
     rows = [["stage", "state", "commit", "when (UTC)", "seconds", "memory", ""]]
     for stage in stages:
         commit, run = name_of(stage["commit"]) if stage["commit"] else "no commit", stage["run"]
-        ran = (
-            [run["started"][:16].replace("T", " "), f"{run['seconds']}", f"{run['peak_memory_mb']} MB"]
-            if run
-            else [""] * 3
-        )
-        rows.append([stage["name"], stage["status"], commit, *ran, run.get("notes", {}).get(STORED, "") if run else ""])
+        ran = [""] * 4
+        if run:
+            when, stored = run["started"][:16].replace("T", " "), run.get("notes", {}).get(STORED, "")
+            ran = [when, f"{run['seconds']}", f"{run['peak_memory_mb']} MB", stored]
+        rows.append([stage["name"], stage["status"], commit, *ran])
     print(f"\n{columns(rows)}")
     for stage in stages:
         record = stage["record"]
