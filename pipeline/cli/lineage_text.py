@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import columns
 from pipeline.lineage.evidence import STORED, in_words, started
 from pipeline.lineage.files import WORKSPACE
+from pipeline.pipelines import LEDGER
 from sightword.evaluation.ledger import Count
 from sightword.messages import and_more, plural, short
 
@@ -26,6 +28,7 @@ PARAMETERS, CELL = 10, 40
 """The most parameters that a brief audit shows, and the most characters of a value."""
 VERSIONS = ("torch", "numpy")
 """The packages that a brief audit names."""
+UNITS = ((3600, "h"), (60, "min"), (1, "s"))
 NUMBERS = 10
 """Numbers that a brief difference shows where no summary differs."""
 
@@ -134,7 +137,8 @@ def _print_departures(departures: Sequence[Values], *, full: bool) -> None:
 
 def _print_whole(stages: Sequence[Values]) -> None:
     """Print the raw data, and the commits, machines and time of all stages together."""
-    data = {part["path"]: part for one in stages for part in one["deps"] if part["kind"] == "data"}
+    inputs = [part for one in stages for part in one["deps"] if part["kind"] == "data"]
+    data = {part["path"]: part for part in inputs if Path(part["path"]).name != LEDGER}
     largest = sorted(data.values(), key=lambda part: part["size"] or 0, reverse=True)
     commits = {one["commit"]["sha"]: one["commit"] for one in stages if one["commit"]}
     runs = [one["run"] for one in stages if one["run"]]
@@ -142,7 +146,9 @@ def _print_whole(stages: Sequence[Values]) -> None:
     lines += [("code", _commit_line(commit)) for commit in commits.values()]
     lines += [("machine", one) for one in dict.fromkeys(_machine(run, VERSIONS) for run in runs)]
     if runs:
-        lines.append(("time", f"{sum(run['seconds'] for run in runs):.1f} s in all"))
+        total = sum(run["seconds"] for run in runs)
+        size, unit = next((size, unit) for size, unit in UNITS if total >= 2 * size or size == 1)
+        lines.append(("time", f"{total / size:.1f} {unit} in all"))
     print()
     _print_lines(lines)
 
