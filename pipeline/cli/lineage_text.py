@@ -146,7 +146,7 @@ def _print_whole(stages: Sequence[Values]) -> None:
     lines += [("machine", one) for one in dict.fromkeys(_machine(run, VERSIONS) for run in runs)]
     if runs:
         total = sum(run["seconds"] for run in runs)
-        size, unit = next(one for one in ((3600, "h"), (60, "min"), (1, "s")) if total >= 2 * one[0] or one[1] == "s")
+        _, size, unit = next(one for one in ((7200, 3600, "h"), (120, 60, "min"), (0, 1, "s")) if total >= one[0])
         lines.append(("time", f"{total / size:.1f} {unit} in all"))
     print()
     _print_lines(lines)
