@@ -123,10 +123,10 @@ def across_languages(metrics: Mapping[str, Any]) -> dict[str, Table]:
 
 def short_queries(metrics: Mapping[str, Any]) -> dict[str, Table]:
     """Return by split the table of the scores of short queries."""
-    head = ("words of a query", "mean average precision", "first picture right", "by chance", "queries")
+    head = ("query", "mean average precision", "first picture right", "by chance", "queries")
     return {
         split: Table(
-            "Short queries: runs of words from the captions; a picture is right if one of its captions has the run",
+            "Runs of words from the captions; a picture is right if one of its captions has the run",
             head,
             [
                 Row(

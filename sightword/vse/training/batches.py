@@ -175,7 +175,8 @@ class Auxiliary:
         self._counts = np.bincount(split.image_of_caption)
         self._order = np.lexsort((places_of(split), split.image_of_caption))  # the captions, group after group
         self._starts = np.cumsum(self._counts) - self._counts
-        self._texts = Texts(split, settings, vocabulary, second=True, stream=_AUXILIARY)
+        whole = settings.model_copy(update={"spans": 0.0})
+        self._texts = Texts(split, whole, vocabulary, second=True, stream=_AUXILIARY)
 
     def rows(self, step: int) -> Rows:
         """Return one caption of each of ``beside_batch`` groups, for batch ``step`` of the run."""

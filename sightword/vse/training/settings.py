@@ -52,8 +52,8 @@ class TrainSettings(ModelSettings):
     """Share of a caption's tokens at which training makes a typing error, drawn anew in each epoch: a token is left
     out, or changes places with the next token."""
     spans: float = Field(0.0, ge=0, le=1)
-    """Share of the captions that training cuts to a run of one to four words, other ones in each epoch. A run has no
-    punctuation inside, and no function word of English or German at its ends."""
+    """Share of the captions of pictures that training cuts to a run of one to four words, other ones in each epoch. A
+    run has no punctuation inside, and no function word of English or German at its ends."""
     dropout_features: float = Field(0.0, ge=0, lt=1)
     """Share of a picture's (standardised) features set to zero in training."""
     dropout_states: float = Field(0.0, ge=0, lt=1)

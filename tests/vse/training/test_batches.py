@@ -175,6 +175,8 @@ def test_cut_captions_are_runs_and_each_number_of_words_is_drawn(unit) -> None:
     assert {len(run.split()) for run in long} == {1, 2, 4}  # of three words, none has content words at both ends
     assert set(long) == {"brown", "dog", "girl", "runs", "brown dog", "girl runs", "dog of the girl"}
     assert all(70 < sum(n for run, n in long.items() if len(run.split()) == words) < 130 for words in (1, 2, 4))
+    beside = Auxiliary(pairs, TrainSettings(spans=1, beside_batch=2), vocabulary).of(0)
+    assert {len(ids) for texts in beside for ids in texts} == {len(ids) for ids in pairs.ids}
     assert {vocabulary.decode(other) for _, other in found} == {"Two", "dogs", "red", "ball", "Two dogs", "red ball"}
 
 
