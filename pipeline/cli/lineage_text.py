@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.cli.command import columns
 from pipeline.lineage.evidence import STORED, in_words, started
 from pipeline.lineage.files import WORKSPACE
+from pipeline.pipelines import LEDGER
 from sightword.evaluation.ledger import Count
 from sightword.messages import and_more, plural, short
 
@@ -134,7 +136,8 @@ def _print_departures(departures: Sequence[Values], *, full: bool) -> None:
 
 def _print_whole(stages: Sequence[Values]) -> None:
     """Print the raw data, and the commits, machines and time of all stages together."""
-    data = {part["path"]: part for one in stages for part in one["deps"] if part["kind"] == "data"}
+    inputs = [part for one in stages for part in one["deps"] if part["kind"] == "data"]
+    data = {part["path"]: part for part in inputs if Path(part["path"]).name != LEDGER}
     largest = sorted(data.values(), key=lambda part: part["size"] or 0, reverse=True)
     commits = {one["commit"]["sha"]: one["commit"] for one in stages if one["commit"]}
     runs = [one["run"] for one in stages if one["run"]]
@@ -142,7 +145,9 @@ def _print_whole(stages: Sequence[Values]) -> None:
     lines += [("code", _commit_line(commit)) for commit in commits.values()]
     lines += [("machine", one) for one in dict.fromkeys(_machine(run, VERSIONS) for run in runs)]
     if runs:
-        lines.append(("time", f"{sum(run['seconds'] for run in runs):.1f} s in all"))
+        total = sum(run["seconds"] for run in runs)
+        _, size, unit = next(one for one in ((7200, 3600, "h"), (120, 60, "min"), (0, 1, "s")) if total >= one[0])
+        lines.append(("time", f"{total / size:.1f} {unit} in all"))
     print()
     _print_lines(lines)
 
@@ -152,12 +157,11 @@ def _print_stages(stages: Sequence[Values]) -> None:
     rows = [["stage", "state", "commit", "when (UTC)", "seconds", "memory", ""]]
     for stage in stages:
         commit, run = name_of(stage["commit"]) if stage["commit"] else "no commit", stage["run"]
-        ran = (
-            [run["started"][:16].replace("T", " "), f"{run['seconds']}", f"{run['peak_memory_mb']} MB"]
-            if run
-            else [""] * 3
-        )
-        rows.append([stage["name"], stage["status"], commit, *ran, run.get("notes", {}).get(STORED, "") if run else ""])
+        ran = [""] * 4
+        if run:
+            when, stored = run["started"][:16].replace("T", " "), run.get("notes", {}).get(STORED, "")
+            ran = [when, f"{run['seconds']}", f"{run['peak_memory_mb']} MB", stored]
+        rows.append([stage["name"], stage["status"], commit, *ran])
     print(f"\n{columns(rows)}")
     for stage in stages:
         record = stage["record"]

@@ -103,6 +103,23 @@ def batcher(params, batch):
         ("sh", JUDGE),
         ("sh", "cp data/semantics/pairs.parquet other.parquet; mkdir ../other; cp -r data metrics plots ../other/"),
     ],
+    "tutorial": [
+        ("python", """\
+import csv, shutil
+from pathlib import Path
+import pyarrow.parquet as pq
+place = Path("../tutorial/my-pictures")
+rows = pq.read_table("data/corpus/captions.parquet").to_pylist()
+names = sorted({row["image_id"] for row in rows})[:60]
+(place / "images").mkdir(parents=True)
+for name in names:
+    shutil.copy(Path("data/corpus/pictures") / name, place / "images" / name)
+with open(place / "captions.csv", "w", newline="") as file:
+    written = [[row["image_id"], row["text"]] for row in rows if row["image_id"] in names]
+    csv.writer(file).writerows([["image", "caption"], *written])
+"""),
+        ("sh", "cd ../tutorial"),
+    ],
     "training": [("sh", "git branch -M main; git branch grid-1; git branch grid-4")],
     "features": [
         ("python", """\

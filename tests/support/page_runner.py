@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ def main() -> None:
         if language == "python":
             exec(compile(text, place, "exec"), names)
         else:
-            subprocess.run(["bash", "-eo", "pipefail", "-c", text], check=True)
+            end = Path(sys.argv[1]).with_suffix(".pwd").absolute()
+            subprocess.run(["bash", "-eo", "pipefail", "-c", f"{text}\npwd > {end}"], check=True)
+            os.chdir(end.read_text().strip())  # as in a reader's shell
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def short_queries(metrics: Mapping[str, Any]) -> dict[str, Table]:
     head = ("query", "mean average precision", "first picture right", "by chance", "queries")
     return {
         split: Table(
-            "Short queries: runs of words from the captions; a picture is right if one of its captions has the run",
+            "Runs of words from the captions; a picture is right if one of its captions has the run",
             head,
             [
                 Row(
