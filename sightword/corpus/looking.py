@@ -131,9 +131,13 @@ def _words(corpus: Corpus) -> list[str]:
     if all(image.path is None for image in corpus.images):
         words.append("No picture has a file here: its features must come precomputed.")
     if corpus.drawing:
-        words.append(f"{corpus.drawing[0].upper()}{corpus.drawing[1:]}.")
+        of = corpus.counts()
+        drawn = f"Of {len(corpus.images)} pictures {of['dev']} were drawn for dev and {of['test']} for test"
+        asked = f"by a hash of their ids ({100 * SHARE:g} % each were asked for)"
+        words.append(f"{drawn} {asked}{corpus.drawing.partition('by a hash of their ids')[2]}.")
     if few := [split for split in ("dev", "test") if corpus.counts()[split] < _ENOUGH]:
-        words.append(f"Few pictures are of {' and '.join(few)}: recall among fewer than {_ENOUGH} is high by chance.")
+        has = f"{' and '.join(few).capitalize()} {'have' if len(few) > 1 else 'has'} few pictures"
+        words.append(f"{has}: recall among fewer than {_ENOUGH} is high by chance.")
     if corpus.dropped:
         reasons = Counter(row.reason for row in corpus.dropped)
         words.append(f"Left out: {', '.join(f'{count} {reason}' for reason, count in reasons.most_common())}.")
