@@ -105,7 +105,7 @@ def test_commands_of_a_page_end_without_an_error(done, page, repository, tmp_pat
     ran = copy.run("python", "-m", "page_runner", str(tmp_path / "blocks.json"), PYTHONPATH=paths)
     said = ran.stdout
     if page == "tutorial":
-        photos = tmp_path / "tutorial/photos"
+        photos = tmp_path / "photos"
         assert not copy.run("git", "-C", str(photos), "status", "--porcelain", "--untracked-files=no").stdout
         for kept in ("models/encoder/encoder.json", "report/index.html", "plots/train/loss.tsv"):
             assert (photos / kept).is_file()
