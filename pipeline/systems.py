@@ -22,7 +22,7 @@ from typing import Any
 
 from pipeline.pipelines import PARAMS, Pipeline, folder_of, full_name, has_code, pipelines, project_of, stage_of
 from sightword.messages import flat
-from sightword.settings import published
+from sightword.report.departures import published
 
 SYSTEM = "system"
 """The module with a system's declarations."""
@@ -60,19 +60,20 @@ def load(pipeline: Pipeline, name: str) -> ModuleType | None:
         return None
 
 
-def published_by(entry: str) -> dict[str, Any]:
-    """Return the published parameters of an entry's stage, by full name, as this program declares them.
+def published_by(entry: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the published parameters of the stage of an entry with these values, by full name.
 
-    Empty for a stage of another program. No code of the current project is imported, which may be broken.
+    Empty for a stage of another program, or one that does not load. No code of the current project is imported.
     """
     folder, name = folder_of(entry), stage_of(entry).rpartition(":")[2]
     try:
         stage = importlib.import_module(".".join(filter(None, ("stages", folder, name))))
-    except ImportError:
+    except Exception:  # noqa: BLE001 - whatever the code of a changed stage raises
         return {}
     file = f"{folder}/{PARAMS}" if folder else PARAMS
-    values = published(stage.SETTINGS) if hasattr(stage, "SETTINGS") else {}
-    return {full_name(file, key): value for key, value in flat({name: values}).items()}
+    kind, settings = {"format": values.get(full_name(file, f"{name}.format"))}, getattr(stage, "SETTINGS", None)
+    fields = published(settings, settings.of(kind)) if settings else {}
+    return {full_name(file, key): value for key, value in flat({name: fields}).items()}
 
 
 def declared(pipeline: Pipeline, name: str, default: Any) -> Any:

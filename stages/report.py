@@ -10,7 +10,8 @@ from pathlib import Path
 from sightword.captions.settings import CaptionsSettings
 from sightword.features.settings import FeaturesSettings
 from sightword.images.settings import ResizeSettings
-from sightword.settings import Settings, of_sections
+from sightword.report.departures import of_sections
+from sightword.settings import Settings
 from sightword.vse.page.settings import ReportSettings
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings

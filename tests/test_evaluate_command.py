@@ -130,10 +130,13 @@ def test_two_encoders_are_tested_on_the_same_pairs(work, capsys):
     ours, theirs = (float(cell.split()[0]) for cell in tested[3:5])
     assert (ours, theirs) == pytest.approx((float(a[3]), float(b[3])), abs=1e-3)
     assert "A: my_encoder:lengths" in said
+    assert "\n\nB: vectors.txt\n" in said
     assert "after Holm correction" in said
 
 
-@pytest.mark.parametrize("text", ["1.jpg#0\tA dog runs .\n", "A dog runs .\t5\n"])
+@pytest.mark.parametrize(
+    "text", ["1.jpg#0\tA dog runs .\n", "A dog runs .\t5\n", "image,caption\n" + 2 * "1.jpg,A dog\n", "1.jpg| 0| A dog"]
+)
 def test_lines_with_more_than_a_caption_are_refused(work, capsys, text):
     (work / "seen.txt").write_text(text)
     assert run("my_encoder:lengths", "--training-captions", "seen.txt") == 1

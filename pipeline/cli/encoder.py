@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +23,8 @@ GloVe's format (.txt, .vec, .gz), or module:name: an encoding function or an obj
 with a method encode, from an installed module or one in this folder; module:name()
 calls the name first. The command prints a table; --out writes the scores in the
 format of metrics/semantics.json. With OTHER it prints both tables, and tests on the
-same pairs whether the encoders differ by more than chance, as `sightword compare` does.
+same pairs whether the encoders differ by more than chance, as `sightword compare` does;
+accuracies are not tested.
 --training-captions says how many test sentences an encoder has seen in training."""
 
 PACK = """\
@@ -40,6 +42,8 @@ _STORED = {
     "int8": "\n## Weights\n\nStored as 8-bit integers with a scale for each row, loaded as float32.\n",
 }
 """The section of the model card on the numbers of the weights."""
+_OF_PICTURE = re.compile(r'"?[^\s,|]+\.(?:jpe?g|png|gif|bmp|webp|tiff?)"?(?:#\d+)?\s*[,|\t]', re.IGNORECASE)
+"""The beginning of a line with a picture's name and a caption."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
 _AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
@@ -109,10 +113,12 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if pairs is not None:
         write_pairs(pairs, both[0].judged)
     for label, name, judged in zip("AB", names, both, strict=False):
-        print(*[f"{label}: {name}\n"] * bool(arguments.other), columns(_score_table(judged.metrics)), sep="\n")
+        head = [*[""] * (label == "B"), f"{label}: {name}\n"] if arguments.other else []
+        print(*head, columns(_score_table(judged.metrics)), sep="\n")
         for row in judged.judged:
             if "undefined" in row.entry:
-                print(f"{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
+                whose = f"{label}: " if arguments.other else ""
+                print(f"{whose}{row.task} {row.subtask} is undefined: {row.entry['undefined']}", file=sys.stderr)
     for task, reason in both[0].metrics.get("skipped", {}).items():
         print(f"left out: {task} ({reason})", file=sys.stderr)
     if arguments.other and both[0].judged:
@@ -121,6 +127,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
 
         compared = compare(*(PairTable.of(judged.judged) for judged in both))
         print("", columns(table.lines(compared)), *table.verdict(compared), sep="\n")
+    elif arguments.other:
+        print("", "No test: accuracies have no pairs.", sep="\n")
     return 0
 
 
@@ -136,7 +144,11 @@ def _read_training_captions(path: Path) -> list[str]:
         captions = [row["text"] for row in rows if row["split"] == "train"]
     else:
         captions = [line for _, line in lines(path) if line.strip()]
-        if path.suffix in (".csv", ".tsv", ".json", ".jsonl") or any("\t" in line for line in captions):
+        if (
+            path.suffix in (".csv", ".tsv", ".json", ".jsonl")
+            or any("\t" in line for line in captions)
+            or (2 * sum(_OF_PICTURE.match(line) is not None for line in captions) > len(captions))
+        ):
             raise FileFormatError("has more on a line than a caption", where=path, expected=expected)
     if not captions:
         raise FileFormatError("has no training caption", where=path, expected=expected)

@@ -13,7 +13,8 @@ from pipeline.lineage.evidence import STORED, in_words, started
 from pipeline.lineage.files import WORKSPACE
 from pipeline.pipelines import LEDGER
 from sightword.evaluation.ledger import Count
-from sightword.messages import and_more, plural, short
+from sightword.messages import and_more, plural
+from sightword.report.departures import Departure
 
 if TYPE_CHECKING:
     from pipeline.lineage.audit import Audit, Link, Traced
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 SHOWN = 4
 """Paths that a line names before it counts the rest."""
-PARAMETERS, CELL = 10, 40
-"""The most parameters that a brief audit shows, and the most characters of a value."""
+PARAMETERS = 10
+"""The most parameters that a brief audit shows."""
 VERSIONS = ("torch", "numpy")
 """The packages that a brief audit names."""
 NUMBERS = 10
@@ -127,7 +128,7 @@ def print_audit(audit: Values, *, full: bool) -> None:
 def _print_departures(departures: Sequence[Values], *, full: bool) -> None:
     """Print the parameters that are not the published ones."""
     shown = departures if full else departures[:PARAMETERS]
-    rows = [[one["name"], *(_cell(one[key]) for key in ("value", "published"))] for one in shown]
+    rows = [[one["name"], *Departure(**one).cells()] for one in shown]
     if rows:
         print(f"\n{columns([('parameter', 'value', 'published'), *rows])}")
     if rest := len(departures) - len(shown):
@@ -147,7 +148,9 @@ def _print_whole(stages: Sequence[Values]) -> None:
     if runs:
         total = sum(run["seconds"] for run in runs)
         _, size, unit = next(one for one in ((7200, 3600, "h"), (120, 60, "min"), (0, 1, "s")) if total >= one[0])
-        lines.append(("time", f"{total / size:.1f} {unit} in all"))
+        some = f", {len(runs)} of {len(stages)} stages" if len(runs) < len(stages) else ""
+        stored = "; features came from the store" if any(run.get("notes", {}).get(STORED) for run in runs) else ""
+        lines.append(("time", f"{total / size:.1f} {unit} in all{some}{stored}"))
     print()
     _print_lines(lines)
 
@@ -364,10 +367,6 @@ def _machine(run: Values, packages: Collection[str]) -> str:
     where = f"{run['host']}, " if run.get("host") else ""
     threads = plural(run["threads"], "thread")
     return f"{where}{run['device']}, {run['processor']}, {threads}; Python {run['python']}, {versions}"
-
-
-def _cell(value: Any) -> str:
-    return short(value if isinstance(value, str) else spelt(value), CELL)
 
 
 def name_of(commit: Values) -> str:

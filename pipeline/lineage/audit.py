@@ -21,7 +21,7 @@ from sightword.errors import FileFormatError, LineageError
 from sightword.features.network_files import network_sha256
 from sightword.io.files import loads
 from sightword.messages import did_you_mean, flat
-from sightword.settings import Departure, departures
+from sightword.report.departures import Departure, departures
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
 
@@ -160,8 +160,9 @@ class Audit:
         values: dict[str, Any] = {}
         defaults: dict[str, Any] = {}
         for link in reversed(self.links):
-            values |= link.entry.flat_params()
-            defaults |= published_by(link.entry.name)
+            of_stage = link.entry.flat_params()
+            values |= of_stage
+            defaults |= published_by(link.entry.name, of_stage)
         return departures(values, defaults)
 
     @property

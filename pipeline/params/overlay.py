@@ -18,7 +18,8 @@ from sightword.errors import ParamsError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import guess, quote
-from sightword.settings import Settings, merged, published
+from sightword.report.departures import merged, published
+from sightword.settings import Settings
 
 BASE, PIPELINE = "base", "pipeline"
 

@@ -15,7 +15,8 @@ from sightword.errors import FileFormatError, ParamsError, SetupError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
 from sightword.messages import did_you_mean, flat
-from sightword.settings import Settings, accepted, plain
+from sightword.report.departures import plain
+from sightword.settings import Settings, accepted
 
 INTRODUCTION = """\
 # Parameters

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from sightword.messages import short
-from sightword.report import number_formats
+from sightword.report.departures import Departure
 from sightword.report.tables import Cell, Row, Table
-from sightword.settings import Departure
 
 if TYPE_CHECKING:
     from sightword.report.drawing import Drawing
@@ -27,7 +25,7 @@ _HERE = "sightword.report"
 Parts = list[Markup | None]
 """Parts of a page; None is left out."""
 _MACROS = f"{_HERE}/macros.html"
-PARAMETERS, CELL = 10, 40
+PARAMETERS = 10
 """The most parameters that are shown, and the most characters of a value."""
 
 
@@ -61,7 +59,8 @@ class Section(NamedTuple):
 
 
 _MADE = (
-    '{}. <code class="command">sightword audit --full {}</code> shows all, with data, code and time; <code>scorings.csv'
+    '{} from the published ones in data, network or training. <code class="command">sightword audit --full {}</code> '
+    "shows all parameters, with data, code and time; <code>scorings.csv"
     "</code> calls the model {}."
 )
 DEMONSTRATED = Note(
@@ -162,17 +161,17 @@ def made(departed: Sequence[Departure], page: str, model: str) -> Section:
     ``page`` is the page's path; ``model`` is the hash of what the page is about, as in the ledger of scorings.
     """
     shown, rest = departed[:PARAMETERS], len(departed) - PARAMETERS
-    rows = [Row(one.name, [_told(number_formats.plain(cell)) for cell in one[1:]]) for one in shown]
+    rows = [Row(one.name, [_told(cell) for cell in one.cells()]) for one in shown]
     half = max(-(-len(rows) // 2), 2)
     columns = ("parameter", _told("value"), _told("published"))
     parts = [Table("", columns, part, style="listed") for part in (rows[:half], rows[half:]) if part]
-    words = "These parameters differ from the published ones" if rows else "All parameters are as published"
-    words += f", and {rest} more" if rest > 0 else ""
+    more = f" and {rest} more" if rest > 0 else ""
+    words = f"These parameters{more} differ" if rows else "No parameter differs"
     return Section("made", "Made by", [text(_MADE, words, page, model[:8]), beside(*map(table, parts))])
 
 
 def _told(cell: str) -> Cell:
-    return Cell(short(cell, CELL), style="prose")
+    return Cell(cell, style="prose")
 
 
 def beside_prose(prose: Sequence[Markup | None], *parts: Markup | None) -> Markup | None:
@@ -183,7 +182,10 @@ def beside_prose(prose: Sequence[Markup | None], *parts: Markup | None) -> Marku
 def sparks(drawings: Iterable[Drawing]) -> list[Headline]:
     """Return a tile with a line for each drawing of a curve."""
     curves = [(one.curve, Markup(one.spark())) for one in drawings if one.curve]  # noqa: S704 - our own markup
-    return [Headline(f"{y[-1]:.3g}", what, f"{y[0]:.3g} at first", spark) for (what, y), spark in curves]
+    told = [[f"{one:,.0f}" if abs(one) >= 1000 else f"{one:.3g}" for one in y] for (_, y), _ in curves]
+    return [
+        Headline(y[-1], what, f"{y[0]} at first", spark) for y, ((what, _), spark) in zip(told, curves, strict=True)
+    ]
 
 
 def scorings(counts: str) -> Markup | None:

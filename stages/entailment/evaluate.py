@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sightword.entailment.settings import EntailmentSettings, EntailSettings, SentencePairsSettings
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
-from sightword.settings import Settings, of_sections
+from sightword.report.departures import of_sections
+from sightword.settings import Settings
 
 log = logging.getLogger(__name__)
 

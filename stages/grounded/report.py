@@ -12,7 +12,8 @@ from sightword.evaluation import ledger
 from sightword.grounded.judging.settings import GroundedSettings
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.training.settings import Common
-from sightword.settings import Settings, of_sections
+from sightword.report.departures import of_sections
+from sightword.settings import Settings
 from sightword.text.settings import TextSettings
 
 log = logging.getLogger(__name__)

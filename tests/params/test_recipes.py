@@ -16,7 +16,8 @@ from pipeline.params import overlay, params_file, recipes, writing
 from pipeline.pipelines import pipelines
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
-from sightword.settings import Settings, merged, of_sections
+from sightword.report.departures import merged, of_sections
+from sightword.settings import Settings
 from sightword.vse.page.settings import ReportSettings
 
 TEXT = "# One.\n\nreport:\n  title: One\n  gallery: 10\n"

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from pages_read import check_text
 
 from sightword.report import html_page
+from sightword.report.departures import Departure
 from sightword.report.drawing import Drawing
 from sightword.report.html_page import Headline, Note, Section, beside, figure, fold, made, markup, source, sparks, text
 from sightword.report.tables import Cell, Row, Table, breakable, marked, quotes
-from sightword.settings import Departure
 
 COLUMNS = ("system", Cell("score", style="on-demand"), "rank")
 GROUPS = [
@@ -100,7 +100,10 @@ def test_render_value_that_is_no_text_is_refused(value: object) -> None:
             show()
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "All parameters are as published."), (12, "ones, and 2 more.")])
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "No parameter differs from the published ones"), (12, "These parameters and 2 more differ")],
+)
 def test_made_by_shows_ten_parameters_and_counts_the_rest(number: int, said: str) -> None:
     departed = [Departure(f"train.p{place}", None, place) for place in range(number)]
     _, _, parts, _ = made(departed, "report/index.html", "0123456789")
@@ -108,7 +111,7 @@ def test_made_by_shows_ten_parameters_and_counts_the_rest(number: int, said: str
     assert said in shown
     assert "sightword audit --full report/index.html" in shown
     assert "model 01234567." in shown
-    assert re.findall(r'row">(.*?)</th><td class="prose">none</td>', shown) == [one.name for one in departed[:10]]
+    assert re.findall(r'row">(.*?)</th><td class="prose">null</td>', shown) == [one.name for one in departed[:10]]
 
 
 def test_sparks_are_tiles_of_drawings_with_a_curve() -> None:

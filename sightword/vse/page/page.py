@@ -19,12 +19,12 @@ from sightword.messages import flat
 from sightword.report import gallery as galleries
 from sightword.report import html_page as html
 from sightword.report import number_formats
+from sightword.report.departures import Departure
 from sightword.report.drawing import Drawing
 from sightword.report.gallery import Captions, Gallery, evenly, headline_split
 from sightword.report.html_page import DEMONSTRATED, Headline, Note
 from sightword.report.inputs import RunFiles, RunNumbers, read_run
 from sightword.report.number_formats import count, counted, is_number, much_seen, share
-from sightword.settings import Departure
 from sightword.vse.page import drawings, tables
 from sightword.vse.page.settings import ReportSettings
 from sightword.vse.page.tables import SentencePairs
