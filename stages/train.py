@@ -103,7 +103,7 @@ def _write(settings: TrainSettings, data: _Inputs, run: CaptionTask, copied: Cal
     from sightword.features.tables.origin import describe
     from sightword.io.files import atomic_folder, write_json
     from sightword.messages import plural
-    from sightword.vse.training.snapshots import Snapshots
+    from sightword.vse.training.snapshots import Snapshots, frame_of
     from sightword.vse.training.task import write_curves
 
     recall, training = run.recall, data.training
@@ -111,7 +111,7 @@ def _write(settings: TrainSettings, data: _Inputs, run: CaptionTask, copied: Cal
         epochs = copied(folder)
         Snapshots(
             folder, {epoch: recall[epoch] for epoch in epochs}, settings.noted(), data.features,
-            training.features.shape[1], data.captions_sha256, data.vocabulary,
+            training.features.shape[1], data.captions_sha256, data.vocabulary, frame_of(data.start),
         ).write_index()  # fmt: skip
     with atomic_folder(CURVES) as folder:
         write_curves(folder, run.progress)

@@ -182,7 +182,8 @@ def _bar(values: Values, most: float) -> str:
     if values["difference_lo"] is None:
         return ""
     low, middle, high = (
-        round(HALF * (1 + values[name] / most)) for name in ("difference_lo", "difference", "difference_hi")
+        min(max(round(HALF * (1 + values[name] / most)), 0), 2 * HALF)
+        for name in ("difference_lo", "difference", "difference_hi")
     )
     line = ["─" if low <= place <= high else " " for place in range(2 * HALF + 1)]
     line[HALF] = "┼" if low <= HALF <= high else "│"

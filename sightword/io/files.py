@@ -426,7 +426,9 @@ def parquet_file(
             with pq.ParquetFile(source or os.fspath(path), **options) as file:
                 yield file
     except pa.ArrowMemoryError:
-        raise FileFormatError("does not fit in memory", where=path) from None
+        raise FileFormatError(
+            "does not fit in memory", where=path, todo="Take a machine with more memory, or split the file."
+        ) from None
     except pa.ArrowException as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
     except UnicodeDecodeError:

@@ -94,7 +94,9 @@ def _faults(path: Pathish, again: str) -> Iterator[None]:
     except FileFormatError:
         raise
     except MemoryError:
-        raise FileFormatError("does not fit in memory", where=path) from None
+        raise FileFormatError(
+            "does not fit in memory", where=path, todo="Take a machine with more memory, or split the file."
+        ) from None
     # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
     except Exception as error:  # noqa: BLE001
         raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=again) from None

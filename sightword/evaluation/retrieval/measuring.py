@@ -159,7 +159,9 @@ def lengths_entry(
 NUMBERS = ("one_word", "two_words", "three_words")
 FEWEST_PICTURES, MOST_QUERIES, FEWEST_QUERIES = 3, 300, 20
 """Right pictures of a short query, and short queries of a number of words."""
-NO_SHORT = f"fewer than {FEWEST_QUERIES} words stand in the captions of {FEWEST_PICTURES} pictures or more"
+COMMON = 3
+"""A word in the captions of more than one in so many pictures is taken for a function word, in any language."""
+NO_SHORT = f"fewer than {FEWEST_QUERIES} runs stand in the captions of {FEWEST_PICTURES} pictures or more"
 
 
 class ShortQuery(NamedTuple):
@@ -172,8 +174,9 @@ class ShortQuery(NamedTuple):
 def short_queries(texts: Sequence[str], image_of_caption: NDArray[np.int64]) -> dict[str, list[ShortQuery]]:
     """Return the most frequent runs (:func:`sightword.captions.units.runs`) by number of words.
 
-    Runs that differ in capitals only are one, written as most captions write the run behind their start. Equally
-    frequent runs are in the order of their letters. A number of words with too few runs is left out.
+    No run begins or ends with a word from the captions of more than a third of the pictures. Runs that differ in
+    capitals only are one, written as most captions write the run behind their start. Equally frequent runs are in
+    the order of their letters. A number of words with too few runs is left out.
     """
     found: list[dict[str, tuple[Counter[str], set[int]]]] = [{} for _ in NUMBERS]
     for text, picture in zip(texts, image_of_caption.tolist(), strict=True):
@@ -183,10 +186,13 @@ def short_queries(texts: Sequence[str], image_of_caption: NDArray[np.int64]) -> 
                 spellings, pictures = runs_of.setdefault(run.casefold(), (Counter(), set()))
                 spellings[run] += len(texts) if start else 1  # a capital at a caption's start is none of the word's
                 pictures.add(picture)
+    most = len(np.unique(image_of_caption)) / COMMON
+    common = {word for word, (_, pictures) in found[0].items() if len(pictures) > most}
     queries = {}
     for name, runs_of in zip(NUMBERS, found, strict=True):
         frequent = [one for one in sorted(runs_of.items(), key=lambda one: (-len(one[1][1]), one[0]))
-                    if len(one[1][1]) >= FEWEST_PICTURES]  # fmt: skip
+                    if len(one[1][1]) >= FEWEST_PICTURES
+                    and not common & {one[0].split()[0], one[0].split()[-1]}]  # fmt: skip
         if len(frequent) >= FEWEST_QUERIES:
             queries[name] = [
                 ShortQuery(min(spellings, key=lambda run: (-spellings[run], run)), np.array(sorted(pictures)))
@@ -375,8 +381,9 @@ def measure(
         vectors, right = encode([query.text for query in queries_of]), [query.pictures for query in queries_of]
         entry_of = short_entry(vectors, images, right, similarity, device=device)
         entries.setdefault("short_queries", {})[name] = entry_of
-    if not short:
-        skipped["short_queries"] = NO_SHORT
+    if few_runs := [name.replace("_", " ") for name in NUMBERS if name not in short]:
+        skipped["short_queries"] = f"{NO_SHORT} ({', '.join(few_runs)})"
+        log.info("short queries left out: %s", skipped["short_queries"])
     if skipped:
         entries["skipped"] = skipped
     ids: dict[str, Any] = {"image_ids": split.image_ids, "image_of_caption": owners, "caption_numbers": split.numbers}

@@ -231,7 +231,8 @@ def _semantics(shown: Content) -> html.Section:
     if accuracies:
         parts.append(html.beside_prose([html.text(_ACCURACIES)], html.table(accuracies)))
     if not correlations:
-        none = "This run has no scores of sentence similarity. <code>sightword fetch senteval</code> brings pairs."
+        none = "This run has no scores of sentence similarity. <code>sightword fetch senteval</code> brings pairs in "
+        none += "English, <code>sightword fetch stsb-multi-mt</code> in ten more languages."
         parts.insert(0, html.text(none, style="none"))
     words = {"systems": html.text(_SYSTEMS), "panels": _dots(shown.pairs)}
     for name, (head, drawing) in shown.drawn.items():
@@ -289,7 +290,7 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
         (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
         (seen, Note("Seen in training", copied)),
         (missing and scored, Note("Missing data sets", f"{missing}.")),
-        (skipped, Note("Skipped protocols", "; ".join(skipped) + ".")),
+        (skipped, Note("Retrieval scores left out", "; ".join(skipped) + ".")),
         (undefined, Note("No correlation", f"{undefined}: all pairs have the same score.", serious=True)),
         (zeros, Note("Vectors of zeros", f"{zeros}: their cosines count as 0.", serious=True)),
         (gallery.without_thumbnails, Note("No pictures to show", why_no_pictures(run, gallery))),

@@ -1,5 +1,5 @@
 """The tables of the page: recall, and sentence similarity, with intervals, controls and published rows; and sentence
-pairs: points of scatter plots, the worst pairs, and the disagreement by range.
+pairs: points of scatter plots, and the largest errors.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def short_queries(metrics: Mapping[str, Any]) -> dict[str, Table]:
     head = ("query", "mean average precision", "first picture right", "by chance", "queries")
     return {
         split: Table(
-            "Runs of words from the captions; a picture is right if one of its captions has the run",
+            "Runs of words from the captions, with no word from more than a third of the pictures at their ends; "
+            "a picture is right if one of its captions has the run",
             head,
             [
                 Row(
@@ -149,9 +150,9 @@ def short_queries(metrics: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def skipped(metrics: Mapping[str, Any]) -> list[str]:
-    """Return each skipped protocol with the reason."""
+    """Return the scores of retrieval that are left out, each with the reason."""
     return [
-        f"{PROTOCOLS.get(name, name)}: {reason}"
+        f"{PROTOCOLS.get(name, name.replace('_', ' '))}: {reason}"
         for _, protocol, reasons in _protocols(metrics)
         if protocol == "skipped"
         for name, reason in reasons.items()

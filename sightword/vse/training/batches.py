@@ -14,7 +14,8 @@ from sightword.vse.training.settings import TrainSettings
 
 Rows = npt.NDArray[np.int64]
 _PICTURES, _CLUSTERS, _AUXILIARY, _SPANS = 1, 2, 4, 8
-"""Streams of random numbers of a seed; captions with pictures take those from 1 to 3 of a batch."""
+"""Streams of random numbers of a seed; captions with pictures take 1 to 3 of a batch, captions without pictures
+4 to 8, and runs of words 10 and 11."""
 _UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 SPAN = 4
 """Words of the longest run to which a caption is cut."""

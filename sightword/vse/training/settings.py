@@ -113,6 +113,8 @@ class TrainSettings(ModelSettings):
              f"beside_batch compares captions, which similarity {self.similarity} does not"),
             (bool(self.beside_batch) and self.cell == "tfidf",
              "beside_batch must be 0 with cell tfidf, which counts the captions of pictures alone"),
+            (bool(self.spans) and self.cell == "tfidf",
+             "spans must be 0 with cell tfidf, which counts whole captions"),
             (self.pictures == "none" and not self.second_caption,
              "pictures none compares captions with second captions only: second_caption must be true"),
             (self.clip_scope == "all" and self.clip_images != self.clip_captions,

@@ -18,6 +18,7 @@ import torch
 from tqdm import tqdm
 
 from sightword.captions.vocabulary import PAD, UNKNOWN, Vocabulary
+from sightword.encoder.parts import Part
 from sightword.errors import EncoderError, TrainingError
 from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
@@ -146,6 +147,8 @@ class Snapshots:
     captions_sha256: str
     """The sha256 of the table of captions that training read."""
     vocabulary: Vocabulary
+    frame: int | None = None
+    """The frame of the start's n-grams, which an old encoder lacks; None: that of the vocabulary."""
 
     @property
     def epochs(self) -> list[int]:
@@ -156,7 +159,7 @@ class Snapshots:
     def model(self) -> Shape:
         """The shape of the network."""
         settings = ModelSettings(**{name: self.training[name] for name in ModelSettings.model_fields})
-        return shape_of(settings, self.vocabulary)
+        return shape_of(settings, self.vocabulary, self.frame)
 
     def write_index(self) -> None:
         """Write ``snapshots.json``, ``vocabulary.json`` and the sums of the snapshots, which are in the folder."""
@@ -167,6 +170,7 @@ class Snapshots:
             "features_width": self.features_width,
             "captions_sha256": self.captions_sha256,
             "snapshots": [{"epoch": epoch, "dev": recall} for epoch, recall in self.recall.items()],
+            **({} if self.frame is None else {"frame": self.frame}),
         }
         FORMAT.write(self.folder, about, ["vocabulary.json", *map(file_name, self.epochs)])
 
@@ -226,6 +230,7 @@ def read_snapshots(folder: Pathish) -> Snapshots:
             features_width=width,
             captions_sha256=entry(about, "captions_sha256", str),
             vocabulary=Vocabulary.load(place / "vocabulary.json"),
+            frame=entry(about, "frame", int) if "frame" in about else None,
         )
         _ = snapshots.model  # a wrong parameter is an error of this file
     FORMAT.require(names, "vocabulary.json", *map(file_name, snapshots.epochs), where=place)
@@ -239,9 +244,18 @@ def _recall(dev: dict[str, Any]) -> Recall:
     }
 
 
-def shape_of(settings: ModelSettings, vocabulary: Vocabulary) -> Shape:
-    """Return the shape of the network; for n-grams, texts begin and end with the vocabulary's space, if any."""
-    return framed(settings.shape, vocabulary) if isinstance(settings.shape, NgramShape) else settings.shape
+def shape_of(settings: ModelSettings, vocabulary: Vocabulary, frame: int | None = None) -> Shape:
+    """Return the shape of the network; for n-grams, texts begin and end with ``frame``, or with the vocabulary's space,
+    if any.
+    """
+    if not isinstance(settings.shape, NgramShape):
+        return settings.shape
+    return framed(settings.shape, vocabulary) if frame is None else replace(settings.shape, frame=frame)
+
+
+def frame_of(start: Part | None) -> int | None:
+    """Return the frame of the n-grams of a start; None without n-grams."""
+    return start.shape.frame if start is not None and isinstance(start.shape, NgramShape) else None
 
 
 def framed(shape: NgramShape, vocabulary: Vocabulary) -> NgramShape:

@@ -27,7 +27,7 @@ from sightword.training.engine import Task, Tensors, run, write_table
 from sightword.vse.training.batches import Auxiliary, Texts, batches, controlled
 from sightword.vse.training.objective import EPOCHS, Objective, Plan, Watch, at_chance, stuck
 from sightword.vse.training.settings import TrainSettings
-from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, shape_of, validate
+from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, frame_of, shape_of, validate
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,8 @@ def check_sizes(settings: TrainSettings, data: Data) -> None:
     pictures, groups = len(data.training.image_ids), len(data.beside.image_ids) if data.beside else 0
     if pictures < (least := settings.batch if settings.last_batch == "drop" else 2):
         what = f"a batch has at least {plural(least, 'picture')}, and training has {pictures}"
-        expected, todo = "a batch in which no picture is twice", "Choose a smaller train.batch, or add pictures."
+        expected = "a batch in which no picture is twice"
+        todo = "Choose a smaller train.batch, or add pictures." if pictures > 1 else "Add pictures."
         raise TrainingError(what, expected=expected, todo=todo)
     if groups < settings.beside_batch:
         what = f"train.beside_batch = {settings.beside_batch} is more than the {groups} groups of captions beside"
@@ -114,7 +115,7 @@ class CaptionTask(Task[TrainSettings]):
         self.training = training = controlled(data.training, settings)
         torch.manual_seed(settings.seed)
         encoders = Encoders(
-            len(data.vocabulary), training.features.shape[1], shape_of(settings, data.vocabulary),
+            len(data.vocabulary), training.features.shape[1], shape_of(settings, data.vocabulary, frame_of(data.start)),
             dropout_states=settings.dropout_states, dropout_features=settings.dropout_features,
         )  # fmt: skip
         initialise(encoders, settings.initialisation)

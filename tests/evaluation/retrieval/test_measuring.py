@@ -218,14 +218,23 @@ def test_short_queries_have_the_average_precision_of_a_plain_loop(name):
     assert found["queries"] == 25
 
 
+def test_short_queries_end_with_no_word_of_more_than_a_third_of_the_pictures():
+    words = [f"{one}{other}" for one in "abcde" for other in "fghij"]
+    texts = [f"un {word} dort {'la' if number < 25 else 'le'}" for number, word in enumerate(words * 3)]
+    found = short_queries(texts, np.arange(75))
+    assert [one.text for one in found["one_word"]] == ["la", *words]
+    assert "two_words" not in found
+
+
 def test_short_queries_are_frequent_runs_as_written_within_captions():
     words = [f"{one}{other}" for one in "abcde" for other in "fghij"]
     texts = ["a big dog , ends here", *(f"Big  dog {word} of the hill ." for word in words for _ in range(6))]
+    texts += ["-"] * 400
     found = short_queries(texts, (np.arange(len(texts)) + 1) // 2)
     assert [one.text for one in found["one_word"]] == ["big", "dog", "hill", *words]
     assert [one.text for one in found["two_words"]] == ["big dog", *(f"dog {word}" for word in words)]
     assert [one.text for one in found["three_words"]] == [f"Big dog {word}" for word in words]
     assert found["one_word"][0].pictures.tolist() == list(range(76))
     assert found["two_words"][1].pictures.tolist() == [1, 2, 3]
-    assert short_queries(texts[:100], np.arange(100)).keys() == {"one_word"}
+    assert short_queries(texts[:124], np.arange(124)).keys() == {"one_word"}
     assert short_queries(texts[:40], np.arange(40)) == {}

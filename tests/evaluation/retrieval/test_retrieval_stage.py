@@ -79,7 +79,10 @@ def test_the_stage_writes_metrics_plots_and_lists(workplace, caplog):
     assert list(found) == ["test"]
     assert list(found["test"]) == ["full", "skipped"]
     few = "the split test has 11 pictures, five folds need 5000"
-    assert found["test"]["skipped"] == {"five_fold_1k": few, "short_queries": NO_SHORT}
+    assert found["test"]["skipped"] == {
+        "five_fold_1k": few,
+        "short_queries": f"{NO_SHORT} (one word, two words, three words)",
+    }
     rows = [number for number in range(PICTURES) if number != 3]
     captions = embedded([f"x {n + k}" for n in rows for k in (0, 1)])
     assert found["test"]["full"] == rounded(score(captions, np.eye(PICTURES)[rows], np.repeat(np.arange(11), 2)))

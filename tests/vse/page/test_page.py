@@ -208,14 +208,21 @@ def run(run_folder: RunFiles) -> RunNumbers:
 
 def test_what_was_left_out_is_told(run: RunNumbers) -> None:
     assert remarks(run)["Left out of the corpus"] == "1 picture (1 no picture file); 1 caption (1 empty caption)."
-    skipped = {"test": {"full": run.retrieval["test"]["full"], "skipped": {"five_fold_1k": "11 pictures"}}}
+    skipped = {
+        "test": {
+            "full": run.retrieval["test"]["full"],
+            "skipped": {"five_fold_1k": "11 pictures", "short_queries": "few"},
+        }
+    }
     semantics = {**run.semantics, "skipped": {"STS12": "gone"}}
     train = {**run.train, "rejected_pictures": 7}
     said = remarks(replace(run, train=train, retrieval=skipped, semantics=semantics))
     assert said["Pictures without features"].startswith("7 of them")
-    assert said["Skipped protocols"] == "five folds of 1,000 pictures, averaged: 11 pictures."
+    assert (
+        said["Retrieval scores left out"] == "five folds of 1,000 pictures, averaged: 11 pictures; short queries: few."
+    )
     assert said["Missing data sets"] == "STS12: gone."
-    assert not {"Pictures without features", "Skipped protocols", "Missing data sets"} & set(remarks(run))
+    assert not {"Pictures without features", "Retrieval scores left out", "Missing data sets"} & set(remarks(run))
 
 
 @pytest.mark.parametrize(
