@@ -16,7 +16,7 @@ from pipeline.pipelines import PARAMS, Pipeline
 from sightword.errors import LineageError, ParamsError
 from sightword.io.files import read_text
 from sightword.messages import SENTENCE, and_more, flat, short
-from sightword.settings import merged
+from sightword.report.departures import merged
 from study.rows import FOLDER, Row, text_of
 
 RECIPES = "study/recipes"

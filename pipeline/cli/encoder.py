@@ -113,8 +113,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if pairs is not None:
         write_pairs(pairs, both[0].judged)
     for label, name, judged in zip("AB", names, both, strict=False):
-        head = [*[""] * (label == "B"), f"{label}: {name}\n"] if arguments.other else []
-        print(*head, columns(_score_table(judged.metrics)), sep="\n")
+        heading = [*[""] * (label == "B"), f"{label}: {name}\n"] if arguments.other else []
+        print(*heading, columns(_score_table(judged.metrics)), sep="\n")
         for row in judged.judged:
             if "undefined" in row.entry:
                 whose = f"{label}: " if arguments.other else ""
