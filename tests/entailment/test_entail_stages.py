@@ -191,7 +191,7 @@ def test_the_page_needs_nothing_else(done):
         assert part in text, part
     for other in ("seeing, random weights, classifier", "new words", "hypothesis only"):
         assert f"seeing, classifier against {other}" in text
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 5
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
