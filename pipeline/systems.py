@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any
 
 from pipeline.pipelines import PARAMS, Pipeline, folder_of, full_name, has_code, pipelines, project_of, stage_of
-from sightword.messages import flat
+from sightword.errors import LineageError
+from sightword.messages import first_line, flat
 from sightword.report.departures import published
 
 SYSTEM = "system"
@@ -51,7 +52,11 @@ def load(pipeline: Pipeline, name: str) -> ModuleType | None:
     project = project_of(Path.cwd())
     if "stages" not in sys.modules and has_code(project):
         sys.path.insert(0, str(project))  # as in `dvc repro`, before the installed ones
-    module = ".".join(filter(None, ("stages", pipeline.folder, name)))
+    return _imported(pipeline.folder, name)
+
+
+def _imported(folder: str, name: str) -> ModuleType | None:
+    module = ".".join(filter(None, ("stages", folder, name)))
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -63,13 +68,13 @@ def load(pipeline: Pipeline, name: str) -> ModuleType | None:
 def published_by(entry: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the published parameters of the stage of an entry with these values, by full name.
 
-    Empty for a stage of another program, or one that does not load. No code of the current project is imported.
+    Empty for a stage of another program. LineageError: the stage's code cannot be imported.
     """
     folder, name = folder_of(entry), stage_of(entry).rpartition(":")[2]
     try:
-        stage = importlib.import_module(".".join(filter(None, ("stages", folder, name))))
-    except Exception:  # noqa: BLE001 - whatever the code of a changed stage raises
-        return {}
+        stage = _imported(folder, name)
+    except (ImportError, SyntaxError) as error:  # other errors of its code are shown as they are
+        raise LineageError(f"its code cannot be imported ({first_line(error)})", where=entry) from None
     file = f"{folder}/{PARAMS}" if folder else PARAMS
     kind, settings = {"format": values.get(full_name(file, f"{name}.format"))}, getattr(stage, "SETTINGS", None)
     fields = published(settings, settings.of(kind)) if settings else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from sightword.captions.settings import CaptionsSettings
 from sightword.features.settings import FeaturesSettings
 from sightword.images.settings import ResizeSettings
-from sightword.report.departures import of_sections
+from sightword.report.departures import departures_of
 from sightword.settings import Settings
 from sightword.vse.page.settings import ReportSettings
 from sightword.vse.selection.settings import SelectSettings
@@ -43,7 +43,7 @@ def work(settings: ReportSettings, **made_by: Settings) -> None:
         encoder=Path("models/encoder"),
         plots=Path("plots"),
     )
-    made = page.write(files, settings, Path("report/index.html"), Path("report/plots"), of_sections(made_by, MADE_BY))
+    made = page.write(files, settings, Path("report/index.html"), Path("report/plots"), departures_of(made_by, MADE_BY))
     write_json("metrics/summary.json", rounded(made.summary))
     for note in made.notes:
         log.warning("report: %s", note)

@@ -14,6 +14,7 @@ from pipeline.lineage.files import WORKSPACE
 from pipeline.pipelines import LEDGER
 from sightword.evaluation.ledger import Count
 from sightword.messages import and_more, plural
+from sightword.report.departures import SHOWN as PARAMETERS
 from sightword.report.departures import Departure
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 SHOWN = 4
 """Paths that a line names before it counts the rest."""
-PARAMETERS = 10
-"""The most parameters that a brief audit shows."""
 VERSIONS = ("torch", "numpy")
 """The packages that a brief audit names."""
 NUMBERS = 10

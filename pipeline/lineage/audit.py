@@ -148,22 +148,13 @@ class Audit:
     unknown: list[str] = field(default_factory=list)
     """Gaps, with their reasons."""
     scorings: list[Tally] = field(default_factory=list)
+    departures: list[Departure] = field(default_factory=list)
+    """The parameters of all stages that are not the published ones, in the order of a page."""
 
     @property
     def state(self) -> State:
         """The worst state of its stages."""
         return _worst([link.state for link in self.links])
-
-    @property
-    def departures(self) -> list[Departure]:
-        """The parameters of all stages that are not the published ones, those that matter most first."""
-        values: dict[str, Any] = {}
-        defaults: dict[str, Any] = {}
-        for link in reversed(self.links):
-            of_stage = link.entry.flat_params()
-            values |= of_stage
-            defaults |= published_by(link.entry.name, of_stage)
-        return departures(values, defaults)
 
     @property
     def edited(self) -> bool:
@@ -225,6 +216,7 @@ def audit(
             _find_commits(traced, repository, then.commit)
         _evaluate(traced, here, then)
         _add_unknown(traced, repository)
+        _add_departures(traced)
         traced.scorings = tallies({link.entry.name: link.run for link in links}, project, known)
         return traced
 
@@ -355,6 +347,20 @@ def _add_unknown(traced: Audit, repository: Repository | None) -> None:
     traced.unknown += [text.format(", ".join(names)) for text, names in gaps.items() if names]
     if repository is not None and repository.shallow:
         traced.unknown.append(SHALLOW)
+
+
+def _add_departures(traced: Audit) -> None:
+    """Add the parameters that are not the published ones, and why the published values of a stage are not known."""
+    values: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    for link in reversed(traced.links):
+        of_stage = link.entry.flat_params()
+        values |= of_stage
+        try:
+            defaults |= published_by(link.entry.name, of_stage)
+        except LineageError as error:
+            traced.unknown.append(f"published parameters of {error}")
+    traced.departures = departures(values, defaults)
 
 
 def find_entry(values: Any, key: str, where: object) -> Any:

@@ -20,8 +20,8 @@ from pipeline.lineage.repository import git
 from pipeline.params import params_file
 from pipeline.params.overlay import pipeline_of, resolve
 from pipeline.params.recipes import Recipe, list_recipes
+from sightword.corpus.columns import NAMES
 from sightword.corpus.looking import look
-from sightword.corpus.table import NAMES
 from sightword.errors import CorpusError, FileFormatError, LineageError, ParamsError, SightwordError
 from sightword.io import yaml_reader
 from sightword.io.files import atomic_file, write_text

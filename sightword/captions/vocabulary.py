@@ -140,16 +140,20 @@ class Vocabulary:
         ends = np.cumsum([len(text) for text in normalised], dtype=np.int64).tolist()
         return [ids[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
+    @cached_property
+    def names(self) -> list[str]:
+        """The text of each id: nothing for padding, U+FFFD for unknown tokens."""
+        return ["", "\N{REPLACEMENT CHARACTER}", *self.tokens]
+
     def decode(self, ids: Iterable[int]) -> str:
         """Return the normalised text of ids, without padding and with U+FFFD for unknown tokens.
 
         CaptionsError: an id is not in this vocabulary.
         """
-        names = ["", "\N{REPLACEMENT CHARACTER}", *self.tokens]
         numbers = [int(number) for number in ids]
         if wrong := [number for number in numbers if not 0 <= number < len(self)]:
             raise CaptionsError(f"the id {wrong[0]} is not in this vocabulary", expected=f"0 to {len(self) - 1}")
-        return join([names[number] for number in numbers if number != PAD], self.unit)
+        return join([self.names[number] for number in numbers if number != PAD], self.unit)
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of ``vocabulary.json``."""

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sightword.corpus.columns import BINARY, NAMES, Role, columns_of, layout
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus
 from sightword.corpus.settings import CorpusSettings, NoSplitError
 from sightword.corpus.shards import Shards, read_shard
-from sightword.corpus.table import ARROW, BINARY, NAMES, TEXT, Role, columns_of, layout
+from sightword.corpus.table import ARROW, TEXT
 from sightword.errors import CorpusError
 from sightword.messages import and_more, plural, short
 
@@ -131,10 +132,7 @@ def _words(corpus: Corpus) -> list[str]:
     if all(image.path is None for image in corpus.images):
         words.append("No picture has a file here: its features must come precomputed.")
     if corpus.drawing:
-        of = corpus.counts()
-        drawn = f"Of {len(corpus.images)} pictures {of['dev']} were drawn for dev and {of['test']} for test"
-        asked = f"by a hash of their ids ({100 * SHARE:g} % each were asked for)"
-        words.append(f"{drawn} {asked}{corpus.drawing.partition('by a hash of their ids')[2]}.")
+        words.append(f"{corpus.drawing}.")
     if few := [split for split in ("dev", "test") if corpus.counts()[split] < _ENOUGH]:
         has = f"{' and '.join(few).capitalize()} {'have' if len(few) > 1 else 'has'} few pictures"
         words.append(f"{has}: recall among fewer than {_ENOUGH} is high by chance.")

@@ -99,14 +99,12 @@ def draw(corpus: Corpus, settings: Drawn, listing: Listing | None) -> Corpus:
     counts = Counter(splits.values())
     if empty := [split for split in ("train", *shares) if not counts[split]]:
         what = f"no picture of {len(training)} is drawn for {' and '.join(empty)}"
-        todo = (
-            "Raise corpus.draw_dev and corpus.draw_test, name the splits in the data, or add pictures (50 are enough)."
-        )
+        todo = "Raise corpus.draw_dev and corpus.draw_test, name the splits in the data, or add pictures (to 50, say)."
         if corpus.dropped:
             lost = corpus.dropped[0]
             what += f" ({plural(len(corpus.dropped), 'record')} left out, such as {quote(lost.item)}: {lost.reason})"
         raise CorpusError(what, where=settings.path, todo=todo)
-    told = " and ".join(f"{counts[split]} {split} ({100 * share:g} %)" for split, share in shares.items())
+    told = " and ".join(f"{counts[split]} {split} ({100 * share:g} % asked for)" for split, share in shares.items())
     copies = f", {plural(len(originals), 'copy', 'copies')} with their originals" if originals else ""
     unseen = "" if listing else "; no picture was looked at for copies"
     words = f"{told} of {len(training)} pictures drawn by a hash of their ids{copies}{unseen}"

@@ -124,7 +124,6 @@ class Findings:
     tests: Sequence[Difference]
     gains: Sequence[Gain] = ()
     text: Mapping[str, Any] = field(default_factory=dict)  # the content of `metrics/grounded/text.json`
-    textual: Mapping[str, Any] = field(default_factory=dict)  # the content of `metrics/grounded/skipthought.json`
 
     @property
     def first(self) -> Results:

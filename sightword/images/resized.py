@@ -195,7 +195,9 @@ def _unfinished(folder: Path) -> Iterator[Path]:
     lock = FileLock(folder / "lock", timeout=0)
     try:
         lock.acquire()
-    except (OSError, NotImplementedError):  # another has it, or no lock is to be had; a full disk is told below
+    # Another process holds the lock (Timeout is an OSError), or none is to be had: on a file system without locks
+    # filelock raises NotImplementedError. On a full disk the folder below fails too, and its error reaches the user.
+    except (OSError, NotImplementedError):
         with tempfile.TemporaryDirectory(".tmp", f"{folder.stem}.", folder.parent) as other:
             yield Path(other)
         return

@@ -411,6 +411,12 @@ def _seal(file: BinaryIO, size: int | None, footer: bytes) -> bytes:
     return b"%b%b\n%b\n" % (_SEAL, pages.hexdigest().encode(), hashlib.sha256(footer).hexdigest().encode())
 
 
+def too_large(path: Pathish) -> FileFormatError:
+    """Return the error of a file that memory does not hold."""
+    todo = "Take a machine with more memory, or split the file."
+    return FileFormatError("does not fit in memory", where=path, todo=todo)
+
+
 @contextlib.contextmanager
 def parquet_file(
     path: Pathish, *, todo: str | None, source: BinaryIO | None = None, **options: Any
@@ -426,9 +432,7 @@ def parquet_file(
             with pq.ParquetFile(source or os.fspath(path), **options) as file:
                 yield file
     except pa.ArrowMemoryError:
-        raise FileFormatError(
-            "does not fit in memory", where=path, todo="Take a machine with more memory, or split the file."
-        ) from None
+        raise too_large(path) from None
     except pa.ArrowException as error:
         raise FileFormatError(f"is not a whole Parquet file ({first_line(error)})", where=path, todo=todo) from None
     except UnicodeDecodeError:

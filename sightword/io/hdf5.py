@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightword.errors import FileFormatError
-from sightword.io.files import Pathish
+from sightword.io.files import Pathish, too_large
 from sightword.io.opening import reading, require_regular
 from sightword.messages import first_line
 
@@ -94,9 +94,7 @@ def _faults(path: Pathish, again: str) -> Iterator[None]:
     except FileFormatError:
         raise
     except MemoryError:
-        raise FileFormatError(
-            "does not fit in memory", where=path, todo="Take a machine with more memory, or split the file."
-        ) from None
+        raise too_large(path) from None
     # For a file of another program h5py raises RuntimeError, KeyError, TypeError and others.
     except Exception as error:  # noqa: BLE001
         raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=again) from None

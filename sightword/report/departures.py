@@ -1,4 +1,4 @@
-"""The parameters of a run that are not the published ones."""
+"""The published values of parameters, and the parameters of a run that differ from them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from sightword.settings import Settings
 
 _ASIDE = ("title", "shards", "weights_sha256")
 """Keys that change no number, or follow from another key."""
+
+
+SHOWN = 10
+"""The most departures that a page or a brief audit shows."""
 
 
 class Departure(NamedTuple):
@@ -46,7 +50,7 @@ def departures(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[D
     return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def of_sections(sections: Mapping[str, Settings], kinds: Mapping[str, type[Settings]]) -> list[Departure]:
+def departures_of(sections: Mapping[str, Settings], kinds: Mapping[str, type[Settings]]) -> list[Departure]:
     """Return the departures of sections, by the last part of their names; ``kinds`` are the classes by whole name."""
     known = {name: one for name in kinds if (one := sections.get(name.rpartition(".")[2]))}
     values = {name: one.model_dump(exclude_unset=True) for name, one in known.items()}

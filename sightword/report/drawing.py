@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from matplotlib import style
 from matplotlib.figure import Figure
 
@@ -73,18 +74,18 @@ class Drawing:
     curve: tuple[str, Sequence[float]] | None = None
     """The name and values of a curve of training, for a line in a tile."""
 
-    def spark(self) -> str:
-        """Return the curve without axes, from 0 or the least value up, as markup of one ``svg`` element."""
+    def spark(self) -> Markup:
+        """Return the curve without axes, from 0 or the least value up, as one ``svg`` element."""
         what, values = self.curve or ("", ())
         x, y, *_ = segments(np.arange(len(values), dtype=float), np.asarray(values, dtype=float))
         low, right = min(0.0, *y), max(len(values) - 1, 1)
         high = max(*y, low + 1e-9)
         places = zip(100 * x / right, 23 - 22 * (y - low) / (high - low), strict=True)
         points = " ".join(f"{across:.1f},{down:.1f}" for across, down in places)
-        return (
-            f'<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" '
-            f'aria-label="{html.escape(what)}"><polyline points="{points}"/></svg>'
-        )
+        return Markup(
+            '<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label="{}">'
+            '<polyline points="{}"/></svg>'
+        ).format(what, points)
 
     def in_page(self) -> str:
         """Return the markup of one ``svg`` element that fits any page and any width."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from sightword.report.departures import Departure
+from sightword.report.departures import SHOWN, Departure
 from sightword.report.tables import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ _HERE = "sightword.report"
 Parts = list[Markup | None]
 """Parts of a page; None is left out."""
 _MACROS = f"{_HERE}/macros.html"
-PARAMETERS = 10
-"""The most parameters that are shown, and the most characters of a value."""
 
 
 class Note(NamedTuple):
@@ -160,7 +158,7 @@ def made(departed: Sequence[Departure], page: str, model: str) -> Section:
 
     ``page`` is the page's path; ``model`` is the hash of what the page is about, as in the ledger of scorings.
     """
-    shown, rest = departed[:PARAMETERS], len(departed) - PARAMETERS
+    shown, rest = departed[:SHOWN], len(departed) - SHOWN
     rows = [Row(one.name, [_told(cell) for cell in one.cells()]) for one in shown]
     half = max(-(-len(rows) // 2), 2)
     columns = ("parameter", _told("value"), _told("published"))
@@ -181,11 +179,13 @@ def beside_prose(prose: Sequence[Markup | None], *parts: Markup | None) -> Marku
 
 def sparks(drawings: Iterable[Drawing]) -> list[Headline]:
     """Return a tile with a line for each drawing of a curve."""
-    curves = [(one.curve, Markup(one.spark())) for one in drawings if one.curve]  # noqa: S704 - our own markup
-    told = [[f"{one:,.0f}" if abs(one) >= 1000 else f"{one:.3g}" for one in y] for (_, y), _ in curves]
-    return [
-        Headline(y[-1], what, f"{y[0]} at first", spark) for y, ((what, _), spark) in zip(told, curves, strict=True)
-    ]
+    tiles = []
+    for drawing in drawings:
+        if drawing.curve:
+            what, values = drawing.curve
+            first, last = (f"{one:,.0f}" if abs(one) >= 1000 else f"{one:.3g}" for one in (values[0], values[-1]))
+            tiles.append(Headline(last, what, f"{first} at first", drawing.spark()))
+    return tiles
 
 
 def scorings(counts: str) -> Markup | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sightword.entailment.settings import EntailmentSettings, EntailSettings, SentencePairsSettings
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
-from sightword.report.departures import of_sections
+from sightword.report.departures import departures_of
 from sightword.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone, **made_by: Setti
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
         energies(measured.histogram, chosen["threshold"], ("entailed", "other")),
     ]
-    made = html_page.made(of_sections(made_by, MADE_BY), "report/entailment", hash_of(MODELS / "encoder"))
+    made = html_page.made(departures_of(made_by, MADE_BY), "report/entailment", hash_of(MODELS / "encoder"))
     text = render(measured.metrics, counts, training, drawn, measured.mistakes.to_pylist(), settings, how_often, made)
     write_report(measured, ("entailed", "other"), drawn, text, OUTPUTS)
     ours = measured.summary

@@ -12,7 +12,7 @@ from sightword.evaluation import ledger
 from sightword.grounded.judging.settings import GroundedSettings
 from sightword.grounded.skipthought.settings import SkipthoughtSettings
 from sightword.grounded.training.settings import Common
-from sightword.report.departures import of_sections
+from sightword.report.departures import departures_of
 from sightword.settings import Settings
 from sightword.text.settings import TextSettings
 
@@ -28,7 +28,6 @@ RESULTS = Path("data/grounded")
 MODELS = Path("models/grounded")
 CURVES = Path("plots/grounded")
 TEXT = Path("metrics/grounded/text.json")
-TEXTUAL = Path("metrics/grounded/skipthought.json")
 LEDGER = Path("metrics/grounded") / ledger.FILE
 
 
@@ -47,13 +46,11 @@ def work(settings: GroundedSettings, *, run: list[str], seeds: list[int], **made
     tests, gained = compare(scenarios, baseline, resamples=settings.resamples), gains(scenarios, baseline)
     tables = {"structure": structure_table(scenarios, tests), "transfer": transfer_table(scenarios, tests)}
     shown = chosen(described, baseline)
-    findings = Findings(
-        scenarios, described, baseline, shown, tables, tests, gained, read_json(TEXT), read_json(TEXTUAL)
-    )
+    findings = Findings(scenarios, described, baseline, shown, tables, tests, gained, read_json(TEXT))
     drawn = draw(findings, CURVES / f"{shown}-{seeds[0]}", CURVES / "skipthought")
     model = ledger.hash_of(MODELS / f"{shown}-{seeds[0]}")
     how_often = ledger.of_encoder(ledger.read(LEDGER), model)
-    made = html_page.made(of_sections(made_by, MADE_BY), "report/grounded", model)
+    made = html_page.made(departures_of(made_by, MADE_BY), "report/grounded", model)
     text = render(findings, drawn, settings, ledger.in_words(how_often), made)
     with atomic_folder("report/grounded") as folder:
         values = {name: [asdict(row) for row in rows] for name, rows in tables.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
 from sightword.hypernyms.settings import EmbedSettings, HypernymsSettings, TaxonomySettings
-from sightword.report.departures import of_sections
+from sightword.report.departures import departures_of
 from sightword.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone, **made_by: Settin
         curve(CURVES / "loss.tsv", "loss", "Training loss."),
         energies(measured.histogram, concepts.threshold),
     ]
-    made = html_page.made(of_sections(made_by, MADE_BY), "report/hypernyms", hash_of(CONCEPTS))
+    made = html_page.made(departures_of(made_by, MADE_BY), "report/hypernyms", hash_of(CONCEPTS))
     text = render(measured.metrics, counts, embedding, drawn, measured.mistakes.to_pylist(), settings, how_often, made)
     write_report(measured, ("true", "false"), drawn, text, OUTPUTS)
     ours = measured.summary

@@ -35,8 +35,7 @@ def test_table_without_splits_gives_shares_and_pictures(folder: Path) -> None:
     assert found.values == {"path": "raw/own", "pictures": "raw/own/Images", "format": "table", **drawn}
     assert found.words[0].startswith("60 pictures (")
     assert found.words[0].endswith("60 captions.")
-    assert found.words[1].startswith("Of 60 pictures ")
-    assert found.words[1].endswith(" for test by a hash of their ids (10 % each were asked for).")
+    assert found.words[1].endswith(" test (10 % asked for) of 60 pictures drawn by a hash of their ids.")
     assert found.words[2] == "Dev and test have few pictures: recall among fewer than 100 is high by chance."
     (folder / "more.csv").write_text("image,caption,split\n0.jpg,A .,train\n1.jpg,B .,test\n")
     assert look(folder / "more.csv").values == {

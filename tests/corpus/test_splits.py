@@ -136,8 +136,9 @@ def test_drawn_split_keeps_copies_together_and_is_told(tmp_path: Path) -> None:
     assert all(split[image.image_id] == image.split for image in part.images)
     write_tables(tmp_path, whole, "images")
     counts = whole.counts()
-    told = f"{counts['dev']} dev (20 %) and {counts['test']} test (30 %) of 400 pictures drawn by a hash of their ids"
-    assert drawn_splits(tmp_path / "images.parquet") == f"{told}, 2 copies with their originals"
+    told = f"{counts['dev']} dev (20 % asked for) and {counts['test']} test (30 % asked for) of 400 pictures"
+    drawn = f"{told} drawn by a hash of their ids, 2 copies with their originals"
+    assert drawn_splits(tmp_path / "images.parquet") == drawn
 
 
 def test_split_that_the_data_name_is_not_drawn(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_published_tables_give_the_same_captions(tmp_path: Path, name: str) -> N
     corpus = read(tmp_path, draw_test=0.5)
     assert texts(corpus) == [("a.jpg", "A dog ."), ("a.jpg", "Water , a dog ."), ("b.jpg", 'A sign reads "no" .')]
     assert {image.image_id: image.split for image in corpus.images} == {"a.jpg": "train", "b.jpg": "test"}
-    assert corpus.drawing.startswith("1 test (50 %) of 2 pictures drawn by a hash of their ids")
+    assert corpus.drawing.startswith("1 test (50 % asked for) of 2 pictures drawn by a hash of their ids")
 
 
 def test_file_is_of_the_split_in_its_name(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pipeline.params import overlay, params_file, recipes, writing
 from pipeline.pipelines import pipelines
 from sightword.errors import FileFormatError, ParamsError
 from sightword.io import yaml_reader
-from sightword.report.departures import merged, of_sections
+from sightword.report.departures import departures_of, merged
 from sightword.settings import Settings
 from sightword.vse.page.settings import ReportSettings
 
@@ -241,7 +241,7 @@ def test_departures_of_the_sample_name_data_and_networks_first(repository: Path)
     """Places, hashes and titles are left out; what comes after the training stands last."""
     whole = overlay.resolve(recipes.find("sample", repository), repository)
     stages = {name: params_file.settings_class(whole.pipeline, name) for name in whole.sections}
-    departed = of_sections(whole.sections, stages)
+    departed = departures_of(whole.sections, stages)
     names = [one.name for one in departed]
     assert names[:4] == ["corpus.format", "features.backbone", "features.weights", "train.hidden"]
     assert [one for one in departed if one.name == "train.loss"] == [("train.loss", "infonce", "hinge")]

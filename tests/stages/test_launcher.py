@@ -19,7 +19,7 @@ from finished_run import write_run
 from stage_here import run_here
 
 from pipeline.params import params_file
-from sightword.report.departures import of_sections
+from sightword.report.departures import departures_of
 from sightword.vse.page import page
 from stages.report import MADE_BY
 
@@ -191,7 +191,7 @@ def test_the_stage_writes_the_librarys_page_and_logs_the_fallbacks(tmp_path: Pat
     assert "report: random weights: for demonstration" in done.stderr
     assert "report: report/index.html" in done.stderr
     sections = params_file.load(repository / "params.yaml")
-    departed = of_sections(sections, MADE_BY)
+    departed = departures_of(sections, MADE_BY)
     page.write(places, sections["report"], tmp_path / "same.html", None, departed)
     assert '<td class="prose">infonce</td><td class="prose">hinge</td>' in (tmp_path / "same.html").read_text()
     assert (tmp_path / "report" / "index.html").read_bytes() == (tmp_path / "same.html").read_bytes()

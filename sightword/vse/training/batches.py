@@ -16,7 +16,6 @@ Rows = npt.NDArray[np.int64]
 _PICTURES, _CLUSTERS, _AUXILIARY, _SPANS = 1, 2, 4, 8
 """Streams of random numbers of a seed; captions with pictures take 1 to 3 of a batch, captions without pictures
 4 to 8, and runs of words 10 and 11."""
-_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 SPAN = 4
 """Words of the longest run to which a caption is cut."""
 
@@ -87,7 +86,7 @@ class Texts:
         self, split: Pairs, settings: TrainSettings, vocabulary: Vocabulary, *, second: bool, stream: int = 1
     ) -> None:
         self._ids, self._seed, self._errors = split.ids, settings.seed, settings.typing_errors
-        self._spans, self._unit, self._tokens = settings.spans, vocabulary.unit, ["", _UNKNOWN, *vocabulary.tokens]
+        self._spans, self._unit, self._tokens = settings.spans, vocabulary.unit, vocabulary.names
         self._second, self._stream = second, stream
         owner = split.image_of_caption
         counts = np.bincount(owner)
@@ -122,7 +121,7 @@ class Texts:
         return texts
 
     def _span(self, ids: Rows, words: float, run: float) -> Rows:
-        """Return the ids of a run of words; numbers of words that have runs are equally frequent, and their runs."""
+        """Return the ids of a run of words: its number of words is drawn first, among those that have runs."""
         known = [each for each in runs([self._tokens[one] for one in ids], self._unit, SPAN) if each]
         if not known:
             return ids
