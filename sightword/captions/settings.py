@@ -28,12 +28,13 @@ class CaptionsSettings(Settings):
     min_count: int = Field(1, ge=1)
     """Tokens that are rarer than this in the training captions become 'unknown'; 1 keeps all."""
     train_pictures: int = Field(0, ge=0)
-    """Keep the captions of only so many training pictures, chosen by a hash of their ids, so that a larger number has
-    all pictures of a smaller one; 0 keeps all."""
+    """Keep the captions of only so many training pictures, chosen by a hash of their ids, with ``draw: hash`` of
+    ``draw_seed`` too; a larger number has all pictures of a smaller one. 0 keeps all."""
     train_captions: int = Field(0, ge=0)
     """Keep only so many captions of each training picture, those that ``draw`` names; 0 keeps all."""
     draw: Literal["first", "hash"] = "first"
     """The captions that ``train_captions`` keeps: the ``first`` ones, in Flickr8k the first in the alphabet; or those
     with the smallest ``hash`` of ``draw_seed``, picture and number. The first ones may be of one language alone."""
     draw_seed: int = Field(0, ge=0, le=MAX_SEED)
-    """The seed of ``draw: hash``; with each, a larger ``train_captions`` has all captions of a smaller one."""
+    """The seed of ``draw: hash``: each seed draws other pictures and other captions; with each, a larger
+    ``train_captions`` has all captions of a smaller one."""

@@ -179,7 +179,8 @@ def subset(table: CaptionTable, settings: CaptionsSettings) -> CaptionTable:
         return _hash(f"{settings.draw_seed}\n{name}\n{number}") if settings.draw == "hash" else number
 
     kept: set[tuple[str, int]] = set()
-    for name in sorted(pictures, key=lambda name: _hash(f"{SALT}{name}"))[: wanted or None]:
+    salt = f"{SALT}{settings.draw_seed}\n" if settings.draw == "hash" else SALT
+    for name in sorted(pictures, key=lambda name: _hash(f"{salt}{name}"))[: wanted or None]:
         kept.update(sorted(pictures[name], key=place)[: most or None])
     return table.rows(
         [row for row, (name, number, split) in enumerate(captions) if split != "train" or (name, number) in kept]

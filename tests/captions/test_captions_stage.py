@@ -160,11 +160,11 @@ def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_
     assert set(kept.texts) <= set(larger.texts)
 
 
-def drawn(names: str, seed: int, captions: int) -> list[tuple[str, int]]:
+def drawn(names: str, seed: int, captions: int, pictures: int = 0) -> list[tuple[str, int]]:
     """The training captions, of five for each picture, that a hash draws."""
     rows = [(name, key, split) for name in names for key, split in enumerate(["train"] * 5 + ["dev"])]
     table = CaptionTable(*map(list, zip(*rows, strict=True)), [str(row) for row in rows], [])
-    choice = CaptionsSettings(train_captions=captions, draw="hash", draw_seed=seed)
+    choice = CaptionsSettings(train_pictures=pictures, train_captions=captions, draw="hash", draw_seed=seed)
     kept = subset(table, choice)
     assert kept.split("dev") == table.split("dev")
     train = kept.split("train")
@@ -179,6 +179,15 @@ def test_hash_draws_captions_of_each_picture_by_itself(names: set[str], seed: in
         own = [key for picture, key in found if picture == name]
         by_hand = sorted(range(5), key=lambda key: hashlib.sha256(f"{seed}\n{name}\n{key}".encode()).digest())
         assert own == sorted(by_hand[:n])
+
+
+def test_seeds_draw_other_pictures_with_the_same_captions() -> None:
+    names = "abcdefgh"
+    few = {seed: drawn(names, seed, captions=1, pictures=4) for seed in range(4)}
+    assert len({frozenset(name for name, _ in kept) for kept in few.values()}) > 1
+    for seed, kept in few.items():
+        assert len(kept) == 4
+        assert {*kept} <= {*drawn(names, seed, captions=1, pictures=6)} <= {*drawn(names, seed, captions=1)}
 
 
 def test_more_training_pictures_than_there_are_is_one_error(workspace: Path) -> None:
