@@ -14,8 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 from pipeline.doctor.findings import Context, Finding, failure, good, problem, warning
 from pipeline.lineage import code_lists
 from sightword import machine
@@ -79,6 +77,8 @@ def _prefix(program: str) -> str:
 
 def check_packages(context: Context) -> Iterator[Finding]:
     """Check what packages need of each other, and in a checkout the versions of ``constraints.txt``."""
+    from packaging.requirements import Requirement  # each stage imports this module, and uses no such packages
+
     command = [sys.executable, "-P", "-m", "pip", "check", "--disable-pip-version-check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     wrong = done.stdout.strip().splitlines()

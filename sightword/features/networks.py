@@ -18,7 +18,6 @@ from torch import nn
 
 from sightword.compute.devices import OwnRandom
 from sightword.errors import FeaturesError, SetupError
-from sightword.features import vision
 from sightword.features.network_files import network_sha256
 from sightword.features.settings import HUB, IMAGENET_MEAN, IMAGENET_STD, PACKAGE, RANDOM
 from sightword.io.modules import import_here
@@ -157,6 +156,8 @@ def find_backbone(name: str, feature_point: str = "") -> Backbone:
     library, colon, rest = name.partition(":")
     if not colon:
         return _find_classifier(name, feature_point)
+    from sightword.features import vision  # noqa: F401 - the network may import torchvision, which this makes work
+
     return _find_timm(rest, feature_point) if library == "timm" else _find_function(name, feature_point)
 
 
@@ -220,6 +221,8 @@ class Classifier(Backbone):
         """Return the whole network with random weights, which ``initialise=False`` may leave undrawn."""
         if self.name in NETWORKS:
             return EfficientNetLite(self.name)
+        from sightword.features import vision
+
         options: dict[str, bool] = {} if initialise or not self.name.startswith("vgg") else {"init_weights": False}
         if self.name.startswith(_NORMALISES_ITSELF):
             options = {"transform_input": True, "aux_logits": True, "init_weights": initialise}
@@ -240,12 +243,15 @@ class Classifier(Backbone):
 
 
 def _find_classifier(name: str, feature_point: str) -> Classifier:
-    names = [*vision.classifiers(), *NETWORKS]
-    where = f"backbone {name!r}"
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
-        expected = f"one such as {', '.join(near or ['resnet152', 'densenet169', 'vgg19', 'inception_v3'])}"
-        raise FeaturesError("there is no image network of this name", where=where, expected=expected)
+    where, published = f"backbone {name!r}", [PACKAGE]
+    if name not in NETWORKS:
+        from sightword.features import vision
+
+        if name not in (names := [*vision.classifiers(), *NETWORKS]):
+            near = difflib.get_close_matches(name, names, n=4, cutoff=0.5)
+            expected = f"one such as {', '.join(near or ['resnet152', 'densenet169', 'vgg19', 'inception_v3'])}"
+            raise FeaturesError("there is no image network of this name", where=where, expected=expected)
+        published = [entry.name for entry in vision.models.get_model_weights(name)]
     family = max((family for family in FEATURE_POINTS if name.startswith(family)), key=len, default=None)
     if family is None:
         expected = f"one of the families {', '.join(FEATURE_POINTS)}"
@@ -254,7 +260,6 @@ def _find_classifier(name: str, feature_point: str) -> Classifier:
     point = feature_point or next(iter(points))
     if point not in points:
         raise _no_point(name, point, list(points))
-    published = [PACKAGE] if name in NETWORKS else [entry.name for entry in vision.models.get_model_weights(name)]
     return Classifier(name=name, feature_point=point, accepted=(*published, RANDOM), head=points[point])
 
 

@@ -19,7 +19,6 @@ from torch import nn
 
 from sightword.compute.devices import OwnRandom
 from sightword.errors import DownloadError, WeightsError
-from sightword.features import vision
 from sightword.features.network_files import SHA256, packaged_weights
 from sightword.features.networks import Backbone, build
 from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
@@ -68,6 +67,8 @@ class Weights:
             self._path = packaged_weights(backbone.name)
             self.sha256 = self._wanted = self._wanted or SHA256[backbone.name]
         elif not is_weights_file(weights):
+            from sightword.features import vision  # loads torchvision
+
             self._url = str(vision.models.get_model_weights(backbone.name)[weights].url)
             self._path = Path(torch.hub.get_dir()).expanduser() / "checkpoints" / self._url.rpartition("/")[2]
         if not sha256 or self._path.is_file():

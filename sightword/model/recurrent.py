@@ -15,6 +15,7 @@ weights turns one into the other.
 
 from __future__ import annotations
 
+import logging
 import warnings
 import weakref
 from collections import Counter
@@ -32,6 +33,8 @@ from sightword.model.cells import PASSES, Pass, Weights
 from sightword.model.packing import Packing, Places
 from sightword.model.shape import SavedCellName
 
+log = logging.getLogger(__name__)
+
 CALLS = 2
 """Calls with tensors of some shapes before the function is recorded for them: recording takes as long as ten calls."""
 SHAPES = 32
@@ -44,6 +47,8 @@ class Recorded:
     A recording writes to the same memory each time. So from a recorded call to its backward pass, or until its result
     is dropped without one, the function itself is called: with the same kernels, and the same bits. The next recorded
     call overwrites a result and its gradients, which callers copy. One thread at a time makes calls with gradients.
+    A second backward pass of a call, such as after ``retain_graph``, would read what the first one overwrote: it is an
+    AssertionError. Nothing is recorded where others save what autograd keeps, as ``torch.utils.checkpoint`` does.
 
     Args:
         function: maps tensors to one tensor; it waits for nothing, and uses no other tensors with gradients.
@@ -61,7 +66,8 @@ class Recorded:
         """Return the function of tensors."""
         wanted = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
         pending = self._pending is not None and self._pending() is not None
-        if pending or not wanted or not all(one.is_cuda for one in tensors):
+        hooked = torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
+        if pending or hooked or not wanted or not all(one.is_cuda for one in tensors):
             return self._function(*tensors)
         shapes = tuple((one.shape, one.dtype, one.device, one.requires_grad) for one in tensors)
         if shapes not in self._graphs:
@@ -72,14 +78,17 @@ class Recorded:
             with warnings.catch_warnings():  # torch warns of a stream of its own, on which it warms up
                 warnings.filterwarnings("ignore", "The AccumulateGrad node's stream does not match")
                 self._graphs[shapes] = torch.cuda.make_graphed_callables(self._function, examples, pool=self._pool)
+            if len(self._graphs) == SHAPES:
+                log.info("batches of %d shapes are recorded for the GPU; those of further shapes take longer", SHAPES)
         # The gradient of a leaf would be the recorded memory itself, to which autograd adds later ones.
         inputs = [one * 1 if one.is_leaf and one.requires_grad else one for one in tensors]
         found: torch.Tensor = self._graphs[shapes](*inputs)
         self._pending = weakref.ref(found.grad_fn)
-        found.register_hook(self._done)  # type: ignore[no-untyped-call]  # torch gives it no types
+        found.register_hook(partial(self._done, self._pending))  # type: ignore[no-untyped-call]  # no types in torch
         return found
 
-    def _done(self, _: torch.Tensor) -> None:
+    def _done(self, call: weakref.ref[Any], _: torch.Tensor) -> None:
+        assert call is self._pending, "a recorded call has one backward pass, and it had one"
         self._pending = None
 
 

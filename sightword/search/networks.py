@@ -66,7 +66,7 @@ class NamedNetwork:
     @property
     def backbone(self) -> Backbone:
         """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features."""
-        from sightword.features.networks import find_backbone  # loads torchvision
+        from sightword.features.networks import find_backbone
 
         name = str(self.attributes["backbone"])
         if (wanted := self.attributes.get("network_sha256")) and (found := network_sha256(name)) != wanted:

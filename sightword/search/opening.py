@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,7 @@ def open_search(
         kept = KeptCaptions(store, folder, device.type)
         return Searcher(model, features, captions, split=collection.split, kept=kept, **options)
 
-    from sightword.search.collection import JoinedFolder, PictureFolder, Reading  # loads torchvision
+    from sightword.search.collection import JoinedFolder, PictureFolder, Reading
     from sightword.search.networks import NamedNetwork
 
     networks = [NamedNetwork(*pair) for pair in zip(parts, files, strict=True)]
@@ -118,7 +119,8 @@ def open_search(
 
     pictures = of(quick=False)
     is_one_crop = all(network.transform.crops == "one" for network in networks)
-    searcher = Searcher(model, pictures, quick=None if is_one_crop else of(quick=True), **options)
+    quick = None if is_one_crop else functools.partial(of, quick=True)
+    searcher = Searcher(model, pictures, quick=quick, **options)
     if read:
         searcher.read_pictures(progress=True)
     return searcher

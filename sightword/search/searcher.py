@@ -35,7 +35,7 @@ from sightword.search.query import Query, check_query
 from sightword.storage.store import KindIdentity, Store, Writer
 
 if TYPE_CHECKING:
-    from sightword.search.collection import PictureFolder, Piece  # loads torchvision
+    from sightword.search.collection import PictureFolder, Piece
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Searcher:
         threads: the number of threads for one query.
         kept: embeddings of captions of earlier searches with this encoder; None computes all.
         weights: the files of the image networks' weights for new pictures, as :class:`UploadedPictures` takes them.
-        quick: the folder with features of the centre crop alone, for :meth:`read_quickly`.
+        quick: opens the folder with features of the centre crop alone, for :meth:`read_quickly`.
 
     Raises:
         EncoderError: the encoder was trained on features of another width.
@@ -180,9 +180,10 @@ class Searcher:
         threads: int = 1,
         kept: KeptCaptions | None = None,
         weights: Sequence[Path | None] | None = None,
-        quick: PictureFolder | None = None,
+        quick: Callable[[], PictureFolder] | None = None,
     ) -> None:
-        self.encoder, self._kept, self._threads, self._quick = encoder, kept, threads, quick
+        self.encoder, self._kept, self._threads = encoder, kept, threads
+        self._quick = quick and functools.cache(quick)
         self.attributes = pictures.attributes
         self.folder = None if isinstance(pictures, FeatureTable) else pictures
         """The folder of the pictures; None for a table."""
@@ -256,7 +257,7 @@ class Searcher:
     @property
     def rejected(self) -> dict[str, str]:
         """The files that cannot be used, by id, with the reason."""
-        reader = self._quick if self._is_quick else self.folder
+        reader = self._quick() if self._quick and self._is_quick else self.folder
         return {} if reader is None else reader.rejected
 
     def read_quickly(self, *, progress: bool = False, stop: threading.Event | None = None) -> bool:
@@ -273,7 +274,7 @@ class Searcher:
                 self._exchange()
                 return False
             self._is_quick = True
-        self._quick.read(self._add, progress=progress, stop=stop)
+        self._quick().read(self._add, progress=progress, stop=stop)
         return True
 
     def read_pictures(self, *, progress: bool = False, stop: threading.Event | None = None) -> None:

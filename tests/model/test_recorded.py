@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from sightword.model import recurrent as recorded
 from sightword.model.recurrent import CALLS, RECORDED, SHAPES, Recorded
@@ -98,7 +99,35 @@ def test_a_result_dropped_without_a_backward_pass_frees_the_recording(replays):
         del total
 
 
-def test_recordings_have_a_bound(replays):
+@pytest.mark.parametrize("between", [False, True])
+def test_a_second_backward_pass_of_a_recorded_call_is_refused(replays, between):
+    function, (weights, inputs) = ready(), tensors()
+    total = function(weights, inputs).sum()
+    torch.autograd.grad(total, weights, retain_graph=True)
+    if between:
+        gradient(function(weights, inputs), weights)
+    with pytest.raises(AssertionError, match="one backward pass"):
+        torch.autograd.grad(total, weights)
+    wanted = gradient(compute(weights, inputs), weights)
+    assert torch.equal(gradient(function(weights, inputs), weights), wanted)
+
+
+def test_checkpointed_calls_have_the_gradients_of_plain_ones(replays):
+    function, (weights, inputs) = ready(), tensors()
+    before = len(replays)
+
+    def twice(one, other):
+        return function(one, function(one, other))
+
+    found = checkpoint(twice, weights, inputs, use_reentrant=False)
+    wanted = torch.autograd.grad(compute(weights, compute(weights, inputs)).sum(), weights)[0]
+    found.sum().backward()
+    assert torch.equal(weights.grad, wanted)
+    assert len(replays) == before
+
+
+def test_recordings_have_a_bound_that_is_told_once(replays, caplog):
+    caplog.set_level("INFO")
     function = Recorded(compute)
     for size in range(1, SHAPES + 4):
         for _ in range(CALLS + 1):
@@ -106,6 +135,7 @@ def test_recordings_have_a_bound(replays):
             assert torch.equal(
                 gradient(function(weights, inputs), weights), gradient(compute(weights, inputs), weights)
             )
+        assert len(caplog.messages) == (size >= SHAPES)
     assert replays == [(size,) for size in range(1, SHAPES + 1)]
 
 

@@ -104,7 +104,7 @@ def test_many_new_pictures_are_found_by_one_crop_then_by_ten(world, folder, tmp_
 
     def searcher(store, *, quick=True) -> Searcher:
         whole, first = (opened(NamedNetwork(attributes), folder, store, quick=is_quick) for is_quick in (False, True))
-        return Searcher(world.encoder(), whole, quick=first if quick else None)
+        return Searcher(world.encoder(), whole, quick=(lambda: first) if quick else None)
 
     def hits(of) -> dict[str, float]:
         return {hit.picture: hit.score for hit in of.pictures("a red circle", 5).hits}
