@@ -1,17 +1,21 @@
 """Draws the charts of results from tables of the pages: `python -m study.charts` in the repository's folder.
 
-``pages/doses.svg`` is of `tools/results_chart.py` of the commit 99cc276f.
+``pages/doses.svg`` is of `tools/results_chart.py` of the commit 99cc276f, ``pages/draws.svg`` of the row draws/gains.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from sightword.report.drawing import BLUE, GREY, ORANGE, Drawing, drawing_style, plain_axes
+from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, Drawing, drawing_style, plain_axes
+from study.rows import Score, read_rows
 
 OTHERS = ("published", "CLIP")
 """How the names of systems begin that were not measured here; their dots have no filling."""
@@ -21,6 +25,10 @@ WIDTH, ROW, LETTER = 6.0, 0.215, 1.1
 """Inches of the chart and of a row, and the width of a letter of a name in percent of the axis."""
 MARKS = "†‡§⁰¹²³⁴⁵⁶⁷⁸⁹"
 """What stands behind a name in the table, and not in the chart."""
+
+
+DOSES = (500, 2000, 6000)
+"""Numbers of pictures."""
 
 
 class Chart(NamedTuple):
@@ -86,6 +94,44 @@ def draw(rows: list[Dots]) -> Drawing:
     return Drawing("results", "R@10 on test, in percent; the table has the numbers", figure)
 
 
+SERIES = {
+    "right pictures": ("counting", BLUE, "o-"),
+    "wrong pictures": ("counting-wrong", ORANGE, "s--"),
+    "no pictures": ("counting-none", GREY, "^:"),
+    "no pictures, a second caption": ("second", GREEN, "D-."),
+}
+"""The gains of the figure above tf-idf, by what is learned from, with colour and look."""
+
+
+def draw_gains(scores: Mapping[str, Score]) -> Drawing:
+    """Draw the gains on STS Benchmark above tf-idf of the same captions, a panel for each number of captions."""
+    with drawing_style("draws"):
+        figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
+        panels = figure.subplots(1, 3, sharey=True)
+        for axes, captions, title in zip(
+            panels, (1, 2, 5), ("one caption", "two captions", "five captions"), strict=True
+        ):
+            for shift, (label, (gain, colour, look)) in enumerate(SERIES.items()):
+                every = [scores.get(f"note.gain.{gain}.{pictures}-{captions}.STSBenchmark") for pictures in DOSES]
+                y, low = (
+                    np.array([100 * getattr(one, name) if one else np.nan for one in every])
+                    for name in ("value", "low")
+                )
+                at = np.arange(len(DOSES)) + (shift - 1.5) / 12
+                axes.errorbar(at, y, y - low, fmt=look, color=colour, markersize=4.5, linewidth=1.2, label=label)
+            axes.axhline(0, color=INK, linewidth=0.8)
+            axes.set_title(f"{title} a picture", fontsize=9)
+            axes.set_xticks(range(len(DOSES)), [f"{pictures:,}" for pictures in DOSES])
+        panels[0].set_ylabel("points of STS Benchmark above\ntf-idf of the same captions")
+        panels[1].set_xlabel("pictures")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8.5)
+    return Drawing(
+        "draws", "Points of STS Benchmark above tf-idf of the same captions, by pictures and captions", figure
+    )
+
+
 if __name__ == "__main__":
+    if gains := read_rows(Path()).get("draws/gains"):
+        Path("study/pages/draws.svg").write_text(draw_gains(gains.runs[0].scores).svg(), "utf-8")
     for chart in CHARTS:
         chart.file.write_text(draw(dots(chart.page.read_text("utf-8"), chart)).svg(), "utf-8")

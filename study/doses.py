@@ -1,222 +1,280 @@
-"""What right pictures gain, and what a second caption gains, by dose: differences of Pearson's r with people's scores.
+"""What pictures add to counting, by dose: differences of Pearson's r with people's scores (design: study/README.md).
 
-``python -m study.doses RATINGS SENTEVAL FOLDER`` in the repository's folder writes the row ``doses/gains``. FOLDER has
-``data/semantics/pairs.parquet`` of each run of study/recipes/grid-doses*.yaml as ``NAME.SEED.parquet``, by the name of
-its row, such as ``500-1-captions-only`` for 500 pictures with one caption. RATINGS is the file of Brysbaert et al.
-(2014); SENTEVAL has the genres of STS Benchmark.
+``python -m study.doses PROJECT`` in the repository's folder writes the row ``draws/gains``. PROJECT has the experiments
+of study/recipes/grid-draws.yaml and grid-draws-gru.yaml, or some of them, and the raw data that they read.
 
-A gain is the mean over seeds. The variance of a gain is that over pairs of sentences, of the gains in resamples
-(:mod:`sightword.statistics.bootstrap`, the same draws for all seeds and doses), plus that over seeds. Intervals and
-tests take Student's distribution with the degrees of freedom of Satterthwaite (1946): one less than seeds for the part
-of the seeds, infinitely many for that of the pairs. Of one seed they are over pairs alone, and too sure.
-``equivalence`` is the larger p of two one-sided tests (Schuirmann 1987) that the gain is within :data:`BOUND` of 0;
-``corrected`` has Holm's correction over all means over doses of two or more captions.
+The score of a pair is the encoder's cosine; with tf-idf it is ``w`` times this cosine and ``1 - w`` times that of
+tf-idf, as of an encoder with a lexical part (``select.lexical_share: 1 - w``).
+
+A gain is the mean over draws of the means over their seeds. Its variance is that over pairs of sentences, of the gains
+in resamples (:mod:`sightword.statistics.bootstrap`, the same for all systems), plus that of the draws' means divided by
+their number. Each draw has its own seeds, so that the draws' means vary by seeds too. Intervals and tests take
+Student's distribution with the degrees of freedom of Satterthwaite (1946): one less than draws for the part of the
+draws, infinitely many for that of the pairs. Of one draw they are over pairs alone, and too sure.
 """
 
 from __future__ import annotations
 
-import re
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import diags_array
+from scipy.sparse.linalg import norm, svds
 from scipy.stats import t
 from tqdm import tqdm
 
+from pipeline.lineage.files import Cache, hash_listing, md5_of, take_out
+from pipeline.lineage.repository import Repository
+from sightword.captions.table import read_texts
+from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.evaluation.published import in_mean
-from sightword.evaluation.semantics.results import PairTable, ScoredPairs, read_pairs
-from sightword.grounded.judging.measuring import BENCHMARK, WHOLE, mean_rating, read_parts, read_ratings
+from sightword.evaluation.semantics.datasets import RatedPairs, RelatednessTask, read_task
+from sightword.evaluation.semantics.relatedness import TfIdf, cosine
+from sightword.evaluation.semantics.results import ScoredPairs, read_pairs
+from sightword.grounded.judging.measuring import BENCHMARK, read_parts
+from sightword.io import yaml_reader
 from sightword.statistics.bootstrap import resampled_pearson
 from sightword.statistics.inference import holm, pearson
 from study.rows import Row, Run, Score, write_row
 
 Doubles = NDArray[np.float64]
-FLOOR = "-tf-idf"
-DOSE = re.compile(r"([a-z]+-|)(\d+)-(\d+)")
-"""The name of a row with right pictures: a sweep of its own, the pictures, and the captions a picture."""
-SIDES = {
-    "none": (r"\g<0>", r"\g<0>-captions-only"),
-    "wrong": (r"\g<0>", r"\g<0>-wrong-pictures"),
-    "floor": (r"\g<0>", rf"\2-\3{FLOOR}"),
-    "paraphrase": (r"\g<0>", r"\1\2-2-captions-only"),
-    "second": (r"\1\2-2-captions-only", r"\g<0>-captions-only"),
+Task = tuple[str, str]
+KINDS = {"real": "right", "shuffled": "wrong", "none": "none"}
+"""The kinds of encoders by ``train.pictures``."""
+FIXED, WEIGHTS = 0.6, np.linspace(0, 1, 11)
+"""The weight of an encoder with tf-idf that was fixed in advance, and those from which the dev pairs choose."""
+FLOOR, LSA, RANDOM = "tf-idf alone", "lsa alone", "random alone"
+FAMILY = {
+    "counting": ("right fixed", FLOOR),
+    "wrong": ("right fixed", "wrong fixed"),
+    "none": ("right fixed", "none fixed"),
+    "lsa": ("right fixed", "lsa fixed"),
+    "none-alone": ("right alone", "none alone"),
+    "wrong-alone": ("right alone", "wrong alone"),
 }
-"""What gains, and above what, by the name of the dose. A paraphrase is a second caption of each picture, without the
-pictures; ``second`` is what it gains."""
-OF_ONE_CAPTION = ("paraphrase", "second")
-IN_PARTS = ("none", "wrong", "second")
-"""The sides whose gains are divided by genre and concreteness."""
+"""What gains, and above what: the tests that Holm's correction is for."""
+PRIMARY = ("counting", "wrong")
+"""The gains of the primary claim; they are shown by genre too."""
+OTHERS = {
+    "counting-alone": ("right alone", FLOOR),
+    "counting-wrong": ("wrong fixed", FLOOR),
+    "counting-none": ("none fixed", FLOOR),
+    "counting-lsa": ("lsa fixed", FLOOR),
+    "counting-gru": ("gru fixed", FLOOR),
+    "counting-chosen": ("right chosen", FLOOR),
+    "wrong-chosen": ("right chosen", "wrong chosen"),
+    "second": ("none fixed", FLOOR),
+}
+"""Gains that are described; ``second`` has two captions a picture, and is above tf-idf of one of them."""
 IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 """The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
-BOUND = 0.005
-"""Half a point of 100 r."""
-SAMPLES = 2000
+NUMBERS, SAMPLES = 128, 2000
+"""Numbers of a vector of LSA, as many as of an encoder's; and resamples."""
 SOURCE = (
     "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes "
     "features like them"
 )
 
 
-class Gain(NamedTuple):
-    """A gain by seed (S,), and in each resample of the pairs (S, R)."""
+class System(NamedTuple):
+    """What scores pairs: a kind with its weight, the pictures and captions, their draw, and the seed (-1: none)."""
 
-    values: Doubles
-    resamples: Doubles
-
-    def __sub__(self, other: Gain) -> Gain:
-        return Gain(self.values - other.values, self.resamples - other.resamples)
-
-    def of(self, places: list[int]) -> Gain:
-        """Return the gain by the seeds at some places."""
-        return Gain(self.values[places], self.resamples[places])
-
-    def scores(self) -> dict[str, Score]:
-        """Return the mean over seeds with its 95 % interval, and the p of equivalence."""
-        value, seeds = float(self.values.mean()), len(self.values)
-        over_pairs = float(np.var(self.resamples.mean(axis=0), ddof=1))
-        over_seeds = float(np.var(self.values, ddof=1)) / seeds if seeds > 1 else 0.0
-        variance = over_pairs + over_seeds
-        freedom = (seeds - 1) * (variance / over_seeds) ** 2 if over_seeds else np.inf
-        error = float(np.sqrt(variance))
-        half = float(t.ppf(0.975, freedom)) * error
-        ends = {"low": round(value - half, 6), "high": round(value + half, 6)}
-        p = float(t.sf((BOUND - abs(value)) / error, freedom))
-        return {"": Score(value=round(value, 6), **ends), ".equivalence": Score(value=round(p, 6))}
+    name: str
+    pictures: int
+    captions: int
+    draw: int
+    seed: int = -1
 
 
-def _mean(gains: list[Gain]) -> Gain:
-    """Return the mean of gains with the same seeds."""
-    return Gain(*(np.mean(parts, axis=0) for parts in zip(*gains, strict=True)))
+Known = Mapping[System, Doubles]
+"""The correlation of each system in a test (1 + R,): of all pairs, and of each resample of the pairs."""
+Scores = dict[System, dict[Task, Doubles]]
+"""The scores of the pairs of each task."""
 
 
-def _stacked(gains: list[Gain]) -> Gain:
-    """Return the gain of all seeds."""
-    return Gain(*(np.concatenate(parts) for parts in zip(*gains, strict=True)))
+def gain(known: Known, sides: tuple[str, str], doses: Sequence[tuple[int, int]], other: int) -> Doubles:
+    """Return the gain (D, 1 + R) of each of the draws that have all doses on both sides, the mean over doses and seeds.
+
+    A seed counts if both sides have it. ``other`` are the captions a picture of the second side.
+    """
+    by_draw = []
+    for draw in sorted({one.draw for one in known}):
+        by_dose = []
+        for dose in doses:
+            ours = [one for one in known if one[:4] == (sides[0], *dose, draw)]
+            theirs = [System(sides[1], dose[0], other, draw, one.seed) for one in ours]
+            theirs = [one if one in known else one._replace(seed=-1) for one in theirs]
+            by_dose.append([known[a] - known[b] for a, b in zip(ours, theirs, strict=True) if b in known])
+        if by_dose and all(by_dose):
+            by_draw.append(np.mean([np.mean(gains, axis=0) for gains in by_dose], axis=0))
+    return np.array(by_draw)
 
 
-def scores_of(
-    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float], genres: Sequence[str] = ()
-) -> dict[str, Score]:
-    """Return all gains by side of :data:`SIDES`, dose and task, and their means over doses with as many captions.
+def judged(gains: Doubles) -> tuple[Score, float]:
+    """Return the mean of gains (D, 1 + R) with its 95 % interval, and the two-sided p of no gain."""
+    value, draws = float(gains[:, 0].mean()), len(gains)
+    over_draws = float(np.var(gains[:, 0], ddof=1)) / draws if draws > 1 else 0.0
+    variance = float(np.var(gains[:, 1:].mean(axis=0), ddof=1)) + over_draws
+    error, freedom = np.sqrt(variance), (draws - 1) * (variance / over_draws) ** 2 if over_draws else np.inf
+    half = float(t.ppf(0.975, freedom) * error)
+    score = Score(value=round(value, 6), low=round(value - half, 6), high=round(value + half, 6))
+    return score, float(2 * t.sf(abs(value) / error, freedom))
 
-    The tasks are STSBenchmark, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12 to STS16. Of some sides
-    STSBenchmark is divided by genre, captions by how concrete their words are (:func:`thirds`), and ``sts`` into
-    :data:`IMAGE_CAPTIONS` and others. A mean over doses has the seeds that all the doses have, and leaves out numbers
-    of pictures that no dose has with two captions, where other numbers have these.
+
+def scores_of(tests: Mapping[str, Known]) -> dict[str, Score]:
+    """Return mean correlations as ``note.mean.KIND.WEIGHT.PICTURES-CAPTIONS.TEST``, and gains as ``note.gain.…``.
+
+    Gains are named ``GAIN.PICTURES-CAPTIONS.TEST``, and their means over pictures ``GAIN.CAPTIONS.TEST``. The means of
+    the family have ``p`` and ``corrected``; ``note.primary.p`` is the larger p of the primary claim.
     """
     found: dict[str, Score] = {}
-    together: list[str] = []
-    of_tasks = _correlations(tables, ratings, genres)
-    names = [name for name in dict.fromkeys(name for name, _ in tables) if DOSE.fullmatch(name)]
-    paired = {name.removesuffix("-2") for name in names if name.endswith("-2")}
-    for side, (ours, theirs) in SIDES.items():
-        of_captions: dict[tuple[str, str], list[tuple[list[int], Gain]]] = {}
-        for name in names:
-            dose = DOSE.fullmatch(name)
-            if not dose or (side in OF_ONE_CAPTION and dose[3] != "1"):
-                continue
-            counted = not paired or name.rpartition("-")[0] in paired
-            a, b = dose.expand(ours), dose.expand(theirs)
-            pairs = {seed: (b, 0 if b.endswith(FLOOR) else seed) for row, seed in tables if row == a}
-            seeds = [seed for seed, other in pairs.items() if other in tables]
-            for task, known in of_tasks.items() if seeds else ():
-                if "." in task and side not in IN_PARTS:
-                    continue
-                gain = _stacked([known[a, seed] - known[pairs[seed]] for seed in seeds])
-                found |= _named(f"{side}.{name}.{task}", gain)
-                if counted:
-                    of_captions.setdefault((f"{dose[1]}{dose[3]}", task), []).append((seeds, gain))
-        for (captions, task), doses in of_captions.items():
-            common = [seed for seed in doses[0][0] if all(seed in seeds for seeds, _ in doses)]
-            if common:
-                mean = _mean([gain.of([seeds.index(seed) for seed in common]) for seeds, gain in doses])
-                found |= _named(f"{side}.{captions}.{task}", mean)
-                if side in ("none", "wrong") and "." not in task and not captions.endswith("1"):
-                    together.append(f"note.gain.{side}.{captions}.{task}.equivalence")
-    corrected = holm([found[name].value for name in together])
-    return found | {f"{name}.corrected": Score(value=p) for name, p in zip(together, corrected, strict=True)}
+    p: dict[str, float] = {}
+    doses = sorted({one[1:3] for known in tests.values() for one in known})
+    for test, known in tests.items():
+        part = "." in test
+        for name, sides in ({name: FAMILY[name] for name in PRIMARY} if part else {**FAMILY, **OTHERS}).items():
+            for captions in [2] if name == "second" else sorted({captions for _, captions in doses}):
+                other = 1 if name == "second" else captions
+                alike = [dose for dose in doses if dose[1] == captions]
+                for label, some in [*((f"{dose[0]}-{other}", [dose]) for dose in alike), (f"{other}", alike)]:
+                    if len(own := gain(known, sides, some, other)):
+                        place = f"note.gain.{name}.{label}.{test}"
+                        found[place], chance = judged(own)
+                        if name in FAMILY and some is alike and not part:
+                            p[place] = chance
+        for name, pictures, captions in () if part else {one[:3]: 0 for one in known}:
+            values = [own[0] for one, own in known.items() if one[:3] == (name, pictures, captions)]
+            place = f"note.mean.{name.replace(' ', '.')}.{pictures}-{captions}.{test}"
+            found[place] = Score(value=round(float(np.mean(values)), 6))
+    for place, corrected in zip(p, holm([*p.values()]), strict=True):
+        found |= {f"{place}.p": Score(value=p[place]), f"{place}.corrected": Score(value=corrected)}
+    primary = [p.get(f"note.gain.{name}.1.{BENCHMARK}", 1.0) for name in PRIMARY]
+    return {**found, "note.primary.p": Score(value=max(primary))}
 
 
-def _named(place: str, gain: Gain) -> dict[str, Score]:
-    whole = place.count(".") == 2  # parts of the pairs have no test
-    return {f"note.gain.{place}{end}": score for end, score in gain.scores().items() if whole or not end}
+def mixed(scores: Scores, gold: Mapping[Task, Doubles]) -> dict[str, float]:
+    """Add each system with tf-idf of its captions, at the fixed weight and at the one that is best on the dev pairs.
+
+    Return the chosen weights, one for each kind and dose. ``gold`` has people's scores of the dev pairs.
+    """
+    alike: dict[tuple[str, int, int], list[System]] = {}
+    for one in scores:
+        if one.name not in (FLOOR, RANDOM):
+            alike.setdefault(one[:3], []).append(one)
+
+    def beside(one: System, task: Task, weight: float) -> Doubles:
+        return weight * scores[one][task] + (1 - weight) * scores[one._replace(name=FLOOR, seed=-1)][task]
+
+    chosen = {}
+    for (name, pictures, captions), some in alike.items():
+        on_dev = [
+            sum(pearson(beside(one, task, weight), own) or 0.0 for one in some for task, own in gold.items())
+            for weight in WEIGHTS
+        ]
+        kind = name.removesuffix(" alone")
+        best = chosen[f"{kind}.{pictures}-{captions}"] = float(WEIGHTS[int(np.argmax(on_dev))])
+        for one in some:
+            for label, weight in (("fixed", FIXED), ("chosen", best)):
+                scores[one._replace(name=f"{kind} {label}")] = {task: beside(one, task, weight) for task in scores[one]}
+    return chosen
 
 
-def _correlations(
-    tables: Mapping[tuple[str, int], PairTable], ratings: Mapping[str, float], genres: Sequence[str]
-) -> dict[str, dict[tuple[str, int], Gain]]:
-    """Return Pearson's r by task, and by the row and the seed, as what is gained above 0."""
-    found: dict[str, dict[tuple[str, int], Gain]] = {}
-    in_sts: dict[tuple[str, str], dict[tuple[str, int], Gain]] = {}
-    for key, pairs in tqdm(next(iter(tables.values())).subtasks.items(), desc="tasks", unit="task"):
-        if key[1] == "trained":
-            continue
-        whole = _of_part(tables, key, np.ones(len(pairs), bool), "\t".join(key))
-        if in_mean(key):
-            in_sts[key] = whole
-            continue
-        found[key[0]] = whole
-        kinds = np.array(genres) if key[0] == "STSBenchmark" and genres else np.full(len(pairs), "captions")
-        names = np.unique(kinds).tolist()
-        chosen = {genre: kinds == genre for genre in names if len(names) > 1}
-        chosen |= thirds(pairs, ratings, kinds == "captions")
-        parts = {name: _of_part(tables, key, part, name) for name, part in chosen.items()}
-        found |= {f"{key[0]}.{name}": part for name, part in parts.items()}
-        if "concrete" in parts:
-            found[f"{key[0]}.rise"] = {one: parts["concrete"][one] - parts["abstract"][one] for one in tables}
-    parts_of_sts = {
-        "sts": list(in_sts),
-        "sts.captions": [key for key in in_sts if key in IMAGE_CAPTIONS],
-        "sts.others": [key for key in in_sts if key not in IMAGE_CAPTIONS],
-    }
-    for name, keys in parts_of_sts.items():
-        if keys:
-            found[name] = {one: _mean([in_sts[key][one] for key in keys]) for one in tables}
+def counted(
+    captions: Sequence[str], pairs: Mapping[Task, RatedPairs | ScoredPairs], numbers: int = NUMBERS
+) -> dict[str, dict[Task, Doubles]]:
+    """Return the scores of tf-idf and of LSA, which know the captions alone, for all pairs.
+
+    LSA takes the largest right singular vectors of the captions' vectors of unit length.
+    """
+    tfidf = TfIdf(captions)
+    tfidf.prepare([*captions, *(text for part in pairs.values() for text in (*part.first, *part.second))])
+    rows = tfidf.vectors(captions)
+    rows = diags_array(1 / norm(rows, axis=1)) @ rows
+    *_, basis = svds(rows, numbers, v0=np.ones(min(rows.shape)))
+    found: dict[str, dict[Task, Doubles]] = {FLOOR: {}, LSA: {}}
+    for task, part in pairs.items():
+        found[FLOOR][task] = tfidf.cosines(part.first, part.second)
+        found[LSA][task] = cosine(*(tfidf.vectors(side) @ basis.T for side in (part.first, part.second)))
     return found
 
 
-def thirds(pairs: ScoredPairs, ratings: Mapping[str, float], among: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-    """Return the third of the pairs with the least concrete words, the middle one, and that with the most concrete.
+def correlations(
+    scores: Scores, pairs: Mapping[Task, ScoredPairs], genres: Sequence[str]
+) -> dict[str, dict[System, Doubles]]:
+    """Return the correlations of all systems by test.
 
-    A pair counts with the mean rating of all rated words of both sentences; pairs without one, and those that are not
-    ``among`` the pairs to divide, are in no third.
+    The tests are STSBenchmark, as a whole and by genre, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12
+    to STS16: of all, of :data:`IMAGE_CAPTIONS`, and of the others.
     """
-    means = [mean_rating(ratings, both)["mean"] for both in zip(pairs.first, pairs.second, strict=True)]
-    rated = np.where(among, np.array([np.nan if one is None else one for one in means], float), np.nan)
-    if np.isnan(rated).all():
-        return {}
-    low, high = np.nanquantile(rated, [1 / 3, 2 / 3])
-    return {"abstract": rated <= low, "middle": (rated > low) & (rated <= high), "concrete": rated > high}
+    found: dict[str, list[Doubles]] = {}
+    for key, part in tqdm(pairs.items(), desc="tasks", unit="task"):
+        every, whole = np.array([own[key] for own in scores.values()]), np.ones(len(part), bool)
+        kinds = {key[0]: whole}
+        if key[0] == BENCHMARK:
+            kinds |= {f"{BENCHMARK}.{genre}": np.array(genres) == genre for genre in sorted({*genres})}
+        if in_mean(key):
+            kinds = {"sts": whole, f"sts.{'captions' if key in IMAGE_CAPTIONS else 'others'}": whole}
+        for test, chosen in kinds.items():
+            gold, own = part.gold[chosen], every[:, chosen]
+            drawn = resampled_pearson(gold, own, samples=SAMPLES, seed=0, name="\t".join(key))
+            found.setdefault(test, []).append(np.column_stack([[pearson(gold, one) or 0.0 for one in own], drawn]))
+    return {test: dict(zip(scores, np.mean(every, axis=0), strict=True)) for test, every in found.items()}
 
 
-def _of_part(
-    tables: Mapping[tuple[str, int], PairTable], key: tuple[str, str], chosen: NDArray[np.bool_], name: str
-) -> dict[tuple[str, int], Gain]:
-    """Return Pearson's r on chosen pairs of a subtask, of each row and seed."""
-    gold = next(iter(tables.values())).subtasks[key].gold[chosen]
-    scores = np.array([table.subtasks[key].score[chosen] for table in tables.values()])
-    drawn = resampled_pearson(gold, scores, samples=SAMPLES, seed=0, name=name)
-    values = [pearson(gold, own) or 0.0 for own in scores]
-    return {one: Gain(np.array([r]), row[None]) for one, r, row in zip(tables, values, drawn, strict=True)}
+def read(project: Path) -> tuple[Scores, dict[Task, ScoredPairs], dict[Task, Doubles], str]:
+    """Return the scores of all experiments, of tf-idf and of LSA; the test pairs; people's scores of the dev pairs; and
+    a hash of the experiments' scores.
+    """
+    tasks = [read_task(name, project / "data/raw/senteval") for name in (BENCHMARK, "SICKRelatedness")]
+    dev = {(one.name, "dev"): one.dev for one in tasks if isinstance(one, RelatednessTask)}
+    scores: Scores = {}
+    tests: dict[Task, ScoredPairs] = {}
+    captions, hashes = dict[System, Path](), dict[str, str]()
+    files = ["data/semantics/pairs.parquet", "models/encoder", "data/captions/captions.parquet", "params.yaml"]
+    cache = Cache(project)
+    with Repository(project) as repository, tempfile.TemporaryDirectory() as folder:
+        every = [one for one in repository.experiments() if str(one.experiment).startswith("draws-")]
+        for commit in tqdm(every, desc="experiments", unit="run"):
+            place = Path(folder) / commit.sha
+            pairs, encoder, texts, values = (place / file for file in files)
+            take_out(files, place, lock=repository.lock(commit), commit=commit, cache=cache, repository=repository)
+            params = yaml_reader.parse(values.read_text("utf-8"), values)
+            own, train = params["captions"], params["train"]
+            kind = "gru" if train["cell"] == "gru" else KINDS[train["pictures"]]
+            name = RANDOM if train["rate_max"] < 1e-9 else f"{kind} alone"
+            system = System(name, own["train_pictures"], own["train_captions"], own["draw_seed"], train["seed"])
+            tests = read_pairs(pairs).subtasks
+            encode = SentenceEncoder.load(encoder).encode
+            scores[system] = {key: part.score for key, part in tests.items()}
+            scores[system] |= {key: cosine(encode(part.first), encode(part.second)) for key, part in dev.items()}
+            captions[system._replace(name=FLOOR, seed=-1)] = texts
+            hashes[str(commit.experiment)] = md5_of(pairs)
+        for system, path in tqdm(captions.items(), desc="draws", unit="draw"):
+            both = counted(read_texts(path).split("train").texts, {**tests, **dev})
+            scores |= {system._replace(name=name): one for name, one in both.items()}
+    return scores, tests, {key: part.gold for key, part in dev.items()}, hash_listing(hashes)
 
 
 def main() -> None:
     """Write the gains."""
-    (benchmark,), _ = read_parts([BENCHMARK], Path(sys.argv[2]))
-    tables = {}
-    for path in sorted(Path(sys.argv[3]).glob("*.parquet")):
-        name, _, seed = path.stem.rpartition(".")
-        tables[name, int(seed)] = read_pairs(path)
-    if next(iter(tables.values())).subtasks[BENCHMARK, WHOLE].first != benchmark.pairs.first:
-        raise SystemExit(f"{sys.argv[2]}: its pairs of {BENCHMARK} are not those of the runs, whose genres it has")
-    scores = scores_of(tables, read_ratings(sys.argv[1]), benchmark.genres or ())
+    project = Path(sys.argv[1])
+    (benchmark,), _ = read_parts([BENCHMARK], project / "data/raw/senteval")
+    scores, tests, dev, md5 = read(project)
+    seeds = sorted(one.seed for one in scores if one.seed >= 0)
+    chosen = mixed(scores, dev)
+    found = scores_of(correlations(scores, tests, benchmark.genres or ()))
+    found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
+    added = [one for one in scores if one.name == LSA or not one.name.endswith(" alone")]
+    found["note.scorings.sts"] = Score(value=len(added))
     row = Row(
-        topic="doses", name="gains", recipe="flickr8k-ngrams", private={"data/raw/features": SOURCE},
-        note="Made by `study/doses.py` of the runs of the other rows",
-        runs=[Run(seeds=sorted({seed for _, seed in tables}), scores=scores)],
+        topic="draws", name="gains", recipe="flickr8k-ngrams", private={"data/raw/features": SOURCE},
+        note=f"Made by `study/doses.py` of {len(seeds)} runs",
+        runs=[Run(seeds=sorted({*seeds}), inputs={"data/semantics": md5}, scores=found)],
     )  # fmt: skip
     print(write_row(Path(), row))
 

@@ -165,9 +165,13 @@ class TfIdf:
         values = np.fromiter((row[ngram] for row in counts for ngram in sorted(row)), np.int64, ends[-1])
         self._vectors = sparse.csr_array((values * weights[places], places, ends), (len(counts), len(columns)))
 
+    def vectors(self, sentences: Sequence[str]) -> Any:
+        """Return the sparse (N, n-grams) vectors of N prepared sentences."""
+        return self._vectors[[self._row[sentence] for sentence in sentences]]
+
     def cosines(self, first: Sequence[str], second: Sequence[str]) -> NDArray[np.float64]:
         """Return the (N,) cosines of N pairs of prepared sentences; 0 for a sentence without an n-gram."""
-        a, b = (self._vectors[[self._row[sentence] for sentence in side]] for side in (first, second))
+        a, b = self.vectors(first), self.vectors(second)
         dots, one, other = ((x * y).sum(axis=1) for x, y in ((a, b), (a, a), (b, b)))
         norms = np.sqrt(one * other)
         cosines: NDArray[np.float64] = np.divide(dots, norms, out=np.zeros_like(dots), where=norms > 0)
