@@ -1,135 +1,127 @@
-"""Judging an encoder on SentEval's files against the published way, with the same weights, in one run.
+"""Judging an encoder on the test pairs of SentEval's files beside the ways people use, with equal scores, in one run.
 
-The encoder is the character GRU of Merkx & Frank (2019) with 1024 states a direction, untrained: its time is that of a
-trained one. Everything is float32, and padding has no weight in the attention.
+The encoder is the character GRU of Merkx & Frank (2019), untrained: its time is that of a trained one. Everything is
+float32, and padding has no weight in the attention. Ours is :func:`sightword.evaluate`: each distinct sentence of all
+tasks once. The sides:
 
-The published way is SentEval's: each task encodes both sides of its pairs anew, sorted by the number of words, 128 at a
-time, through torch's bidirectional GRU over packed sequences and the attention over the padded states. Ours is what the
-stage semantics does: each distinct sentence once over all tasks, sorted by length. Both give the vectors that the
-cosines and SentEval's trained heads need; the heads themselves are the same work in both and left out.
+- published: SentEval's loop, by the network as it was released. Each task encodes both sides of its pairs, sorted by
+  the number of words, 128 at a time, through torch's bidirectional GRU over packed sequences;
+- sentence-transformers, where it is installed: its EmbeddingSimilarityEvaluator on the encoder as its model, with
+  batches of 128;
+- mteb, where it is installed: a task of AbsTaskSTS for each file, on the same model, with batches of 128.
 
-With `--quick`, both take turns on every 36th of SentEval's batches, others in each round. What is measured there is
-seconds a character, and the whole is told from it by the characters each way has to read.
+With ``--quick`` the tasks are STSBenchmark and SICKRelatedness, and the GRU has 256 states in place of 1,024.
 
-The last line is JSON: ratio (times faster than the published way), score_difference (the largest between Pearson
-correlations of cosine and gold), seconds and published_seconds (for all sentences), sentences, distinct.
+The last line is JSON: ratio, and cost of each side, in processor seconds over ours (least, median, most);
+score_difference, the largest between Pearson's correlations of cosine and gold; milliseconds; sentences, distinct.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
 
 import common
 import numpy as np
 import torch
 
+from sightword import evaluate
 from sightword.captions.vocabulary import Vocabulary
 from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.evaluation.semantics.datasets import RatedPairs, RelatednessTask, SimilarityTask, read_task
-from sightword.evaluation.semantics.encoding import embed
+from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.evaluation.semantics.relatedness import cosine
+from sightword.evaluation.semantics.settings import TASKS
+from sightword.export.sentence_transformers import SightwordModule
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 from sightword.statistics.inference import pearson
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
 BATCH = 128
 """SentEval's."""
-EVERY = 36
+Files = dict[str, RatedPairs]
+Scores = dict[str, float]
+"""Pearson's r of cosine and gold in each file."""
 
 
-class Batch(NamedTuple):
-    """Pairs that SentEval encodes together: the first sentences, then the second ones."""
-
-    file: str
-    first: list[str]
-    second: list[str]
-    gold: np.ndarray
-
-
-def batches_of(data: Path) -> list[Batch]:
-    """All of SentEval's batches, file by file, sorted by numbers of words, as SentEval encodes them."""
-    files: dict[str, RatedPairs] = {}
-    for name in TASKS:
-        task = read_task(name, data)
-        if isinstance(task, SimilarityTask):
-            files |= {f"{name} {subtask}": pairs for subtask, pairs in task.subtasks.items()}
-        elif isinstance(task, RelatednessTask):
-            files |= {f"{name} {part}": getattr(task, part) for part in ("train", "dev", "test")}
-    found = []
+def senteval(network: common.Published, vocabulary: Vocabulary, files: Files) -> Scores:
+    found = {}
     for file, pairs in files.items():
         rows = zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)
         ordered = sorted(rows, key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]))
+        cosines = []
         for start in range(0, len(ordered), BATCH):
-            first, second, gold = zip(*ordered[start : start + BATCH], strict=True)
-            found.append(Batch(file, [*first], [*second], np.array(gold)))
+            sides = [*zip(*ordered[start : start + BATCH], strict=True)][:2]
+            vectors = (common.encode(network, vocabulary, [*side], BATCH, ordered=False) for side in sides)
+            cosines.append(cosine(*vectors))
+        found[file] = pearson(np.concatenate(cosines), np.array([row[2] for row in ordered])) or 0.0
     return found
 
 
-def characters(batches: list[Batch], *, distinct: bool) -> int:
-    sentences = [text for batch in batches for text in (*batch.first, *batch.second)]
-    return sum(map(len, set(sentences) if distinct else sentences))
+def by_evaluators(model: Any, files: Files) -> Scores:
+    """Those of sentence-transformers."""
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+    found = {}
+    for file, pairs in files.items():
+        texts = ([*pairs.first], [*pairs.second], pairs.gold.tolist())
+        evaluator = EmbeddingSimilarityEvaluator(*texts, main_similarity="cosine", batch_size=BATCH, write_csv=False)
+        found[file] = float(evaluator(model)["pearson_cosine"])
+    return found
 
 
-def scores(batches: list[Batch], cosines: list[np.ndarray]) -> dict[str, float]:
-    """Pearson's r of cosine and gold in each file."""
-    rows: dict[str, list[int]] = {}
-    for number, batch in enumerate(batches):
-        rows.setdefault(batch.file, []).append(number)
-    return {
-        file: pearson(np.concatenate([cosines[row] for row in own]), np.concatenate([batches[row].gold for row in own]))
-        or 0.0
-        for file, own in rows.items()
-    }
+def by_mteb(model: Any, files: Files) -> Scores:
+    import mteb
+    from datasets import Dataset
+
+    found, encode = {}, {"batch_size": BATCH, "show_progress_bar": False}
+    for file, pairs in files.items():
+        task = mteb.get_task("STSBenchmark")
+        columns = {"sentence1": [*pairs.first], "sentence2": [*pairs.second], "score": pairs.gold.tolist()}
+        task.dataset, task.data_loaded = {"test": Dataset.from_dict(columns)}, True
+        options = {"cache": None, "co2_tracker": False, "show_progress_bar": False, "encode_kwargs": encode}
+        found[file] = float(mteb.evaluate(model, task, **options).task_results[0].scores["test"][0]["cosine_pearson"])
+    return found
 
 
 def main() -> None:
     arguments = common.parser(__doc__).parse_args()
     torch.set_num_threads(arguments.threads)
-    tiny = arguments.tiny
-    batches = batches_of(arguments.data / "senteval")[:: EVERY * 8 if tiny else 1]
-    sentences = [text for batch in batches for text in (*batch.first, *batch.second)]
+    tiny, quick, data = arguments.tiny, arguments.quick, arguments.data / "senteval"
+    tasks = TASKS[5 : 6 if tiny else 7] if tiny or quick else TASKS
+    empty = evaluate(lambda texts: np.ones((len(texts), 1)), tasks, data, trained_head=False)
+    files = {f"{row.task} {row.subtask}": row.pairs for row in empty.judged}
+    sentences = [text for pairs in files.values() for text in (*pairs.first, *pairs.second)]
     vocabulary = Vocabulary.build(sentences)
     torch.manual_seed(0)
-    settings = ModelSettings(hidden=16 if tiny else 1024)
+    settings = ModelSettings(hidden=16 if tiny else 256 if quick else 1024)
     encoders = Encoders(len(vocabulary), 1, settings.shape).eval()
     encoder = SentenceEncoder(parts_of([encoders], vocabulary, settings.shape))
     network = common.Published(encoders.captions).eval()
 
-    def published(chosen: list[Batch]) -> list[np.ndarray]:
-        sides = [
-            [common.encode(network, vocabulary, side, BATCH, ordered=False) for side in (batch.first, batch.second)]
-            for batch in chosen
-        ]
-        return [cosine(*both) for both in sides]
+    def ours(_: int) -> Scores:
+        found = evaluate(lambda some: encoder.encode(some, batch_size=256), tasks, data, trained_head=False)
+        return {f"{row.task} {row.subtask}": row.entry["pearson"] for row in found.judged}
 
-    def ours(chosen: list[Batch]) -> list[np.ndarray]:
-        texts = (text for batch in chosen for text in (*batch.first, *batch.second))
-        vectors = embed(lambda some: encoder.encode(some, batch_size=256), texts)
-        return [cosine(vectors.of(batch.first), vectors.of(batch.second)) for batch in chosen]
+    sides: dict[str, Callable[[int], Scores]] = {"ours": ours}
+    sides["published"] = lambda _: senteval(network, vocabulary, files)
+    if find_spec("sentence_transformers"):
+        from sentence_transformers import SentenceTransformer
 
-    works = {"published": published, "ours": ours}
-    whole = {side: characters(batches, distinct=side == "ours") for side in works}
-    spent, read, largest = dict.fromkeys(works, 0.0), dict.fromkeys(works, 0), 0.0
-    for number in range(3 if arguments.quick else 1):
-        chosen = batches[number * EVERY // 3 :: EVERY] if arguments.quick else batches
-        found = {}
-        for side, work in works.items():
-            started = time.perf_counter()
-            found[side] = scores(chosen, work(chosen))
-            spent[side] += time.perf_counter() - started
-            read[side] += characters(chosen, distinct=side == "ours")
-        largest = max(largest, *(abs(found["ours"][file] - found["published"][file]) for file in found["ours"]))
-        print(f"round {number + 1}: {len(chosen)} batches, {spent}", flush=True)
-    seconds = {side: spent[side] / read[side] * whole[side] for side in works}
+        model = SentenceTransformer(modules=[SightwordModule(encoder)], device="cpu")
+        sides["sentence-transformers"] = lambda _: by_evaluators(model, files)
+        if find_spec("mteb"):
+            sides["mteb"] = lambda _: by_mteb(model, files)
+    scores: dict[str, Scores] = {}
+    took = common.in_turn(sides, 1 if tiny else 3, look=lambda _, side, found: scores.update({side: found}))
+    cost = common.costs(took, "test pairs")
+    largest = max(abs(found[file] - scores["ours"][file]) for found in scores.values() for file in files)
     print(json.dumps({
-        "ratio": round(seconds["published"] / seconds["ours"], 2), "score_difference": largest,
-        "seconds": round(seconds["ours"], 1), "published_seconds": round(seconds["published"], 1),
-        "extrapolated": arguments.quick, "sentences": len(sentences), "distinct": len(set(sentences)),
+        "ratio": cost["published"][2], "cost": {side: numbers[1:] for side, numbers in cost.items()},
+        "score_difference": largest, "milliseconds": {side: numbers[0] for side, numbers in cost.items()},
+        "sentences": len(sentences), "distinct": len(set(sentences)),
         "threads": arguments.threads, "torch": torch.__version__,
     }))  # fmt: skip
 

@@ -286,16 +286,16 @@ def _find_commits(traced: Audit, repository: Repository, revision: Commit | None
     for commit in repository.commits(LOCKS, start=revision.sha if revision else "HEAD"):
         if not waiting:
             break
-        lock = repository.lock_or_none(commit)
+        lock = repository.lock_or_none(commit, [link.entry for link in waiting.values()])
         for name, link in list(waiting.items()):
             if lock is not None and lock.entries.get(name) == link.entry:
                 link.commit = revision if revision and revision.sha == commit.sha else commit
             elif link.commit is not None:
                 del waiting[name]
     homeless = [link for link in traced.links if link.commit is None]
-    experiments = [(commit, repository.lock_or_none(commit)) for commit in repository.experiments()] if homeless else []
-    for link in homeless:
-        entry = link.entry
+    entries = [link.entry for link in homeless]
+    experiments = [(one, repository.lock_or_none(one, entries)) for one in repository.experiments()] if homeless else []
+    for link, entry in zip(homeless, entries, strict=True):
         link.commit = next((one for one, lock in experiments if lock and lock.entries.get(entry.name) == entry), None)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from sightword.io.files import read_text
 from sightword.messages import flat
 
 _STAGE = re.compile(r"(?m)^(?=  \S.*:$)")
-_CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>)( |$)")
+_CONFLICT = re.compile(r"(?m)^(<<<<<<<|=======|>>>>>>>)( |$)")
 RESOLVE = (
     f"Take one side whole (`git checkout --ours {LOCK}`, or `--theirs`), then run `dvc repro`: what either side has in "
     f"the cache is not computed again. Commit the {LOCK} that it writes."
@@ -174,33 +174,46 @@ def lock_here(project: Path) -> Lock:
     return joined({path: read_text(project / path) for path in paths})
 
 
-def joined(texts: Mapping[str, str], *, of: str = "", lenient: bool = False) -> Lock:
-    """Return one lock from the texts of several by their paths; ``lenient`` leaves out those that cannot be read."""
+def joined(
+    texts: Mapping[str, str], *, of: str = "", lenient: bool = False, wanted: Sequence[Entry] | None = None
+) -> Lock:
+    """Return one lock from the texts of several by their paths; ``lenient`` leaves out those that cannot be read.
+
+    With ``wanted`` only entries that may equal one of these are read.
+    """
     entries: dict[str, Entry] = {}
     for path, text in texts.items():
         folder = path.rpartition("/")[0]
         try:
-            entries |= read_lock(text, f"{path}{of}", f"{folder}/{DVC_YAML}:" if folder else "").entries
+            entries |= read_lock(text, f"{path}{of}", f"{folder}/{DVC_YAML}:" if folder else "", wanted).entries
         except LineageError:
             if not lenient:
                 raise
     return Lock(entries)
 
 
-def read_lock(text: str, where: object = LOCK, pipeline: str = "") -> Lock:
+def read_lock(text: str, where: object = LOCK, pipeline: str = "", wanted: Sequence[Entry] | None = None) -> Lock:
     """Read the text of a lock file; ``where`` is its name in messages.
 
-    The addresses of its stages begin with ``pipeline``, such as ``hypernyms/dvc.yaml:``.
+    The addresses of its stages begin with ``pipeline``, such as ``hypernyms/dvc.yaml:``; ``wanted`` as :func:`joined`.
 
     Raises:
         LineageError: it has a merge conflict or a stage twice, or is not a lock file.
     """
-    for number, line in enumerate(text.splitlines(), start=1):
-        if _CONFLICT.match(line):
-            raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
+    if mark := _CONFLICT.search(text):
+        number = text.count("\n", 0, mark.start()) + 1
+        raise LineageError("has an unresolved merge conflict", where=f"{where}, line {number}", todo=RESOLVE)
     entries: dict[str, Entry] = {}
-    try:  # in pieces: an earlier commit had most of them
-        for entry in (entry for part in _STAGE.split(text) for entry in _entries(part, pipeline)):
+    parts = _STAGE.split(text)  # in pieces: an earlier commit had most of them
+    if wanted is not None:
+        starts = [(f"  {entry.name.removeprefix(pipeline)}:\n", entry.outs) for entry in wanted]
+        parts = [
+            one
+            for one in parts  # what begins otherwise is the start, or all of another layout
+            if one[:2] != "  " or any(one.startswith(s) and all(out.md5 in one for out in outs) for s, outs in starts)
+        ]
+    try:
+        for entry in (entry for part in parts for entry in _entries(part, pipeline)):
             if entry.name in entries:
                 raise LineageError(f"has the stage {entry.name} twice")
             entries[entry.name] = entry

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.lineage.lock import Lock, joined
+from pipeline.lineage.lock import Entry, Lock, joined
 from pipeline.pipelines import LOCKS
 from sightword.errors import LineageError
 from sightword.messages import last_line
@@ -150,9 +150,9 @@ class Repository:
             raise LineageError("nothing has run at this commit (`dvc repro`, then commit)", where=name or commit.name)
         return joined(texts, of=f" of {commit.name}")
 
-    def lock_or_none(self, commit: Commit) -> Lock | None:
-        """Return the locks of a commit that can be read; None without one."""
-        lock = joined(self._lock_texts(commit), lenient=True)
+    def lock_or_none(self, commit: Commit, wanted: Sequence[Entry] | None = None) -> Lock | None:
+        """Return the locks of a commit that can be read, ``wanted`` as :func:`joined`; None without one."""
+        lock = joined(self._lock_texts(commit), lenient=True, wanted=wanted)
         return lock if lock.entries else None
 
     def _lock_texts(self, commit: Commit) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from dvc.exceptions import DvcException
@@ -41,7 +42,19 @@ def test_another_layout_is_read_as_well(repository):
     yaml.indent(mapping=4, sequence=6, offset=4)
     yaml.dump(YAML(typ="safe", pure=True).load(text_of(repository)), buffer)
     assert buffer.getvalue() != text_of(repository)
-    assert read_lock(buffer.getvalue()) == read_lock(text_of(repository))
+    whole = read_lock(text_of(repository))
+    assert read_lock(buffer.getvalue()) == whole
+    assert read_lock(buffer.getvalue(), wanted=[whole.entries["train"]]) == whole
+
+
+def test_wanted_entries_are_read_and_others_are_not(repository):
+    text, changed = text_of(repository), []
+    whole = read_lock(text).entries
+    for name, entry in whole.items():
+        assert read_lock(text, wanted=[entry]).entries == {name: entry}
+        changed.append(replace(entry, outs=(replace(entry.outs[0], md5="0" * 32), *entry.outs[1:])))
+    assert not read_lock(text, wanted=changed).entries
+    assert not read_lock(text, pipeline="further/dvc.yaml:", wanted=[replace(whole["train"], name="x")]).entries
 
 
 def test_the_chain_goes_back_to_raw_data_and_leaves_out_what_has_no_part(repository):
