@@ -108,26 +108,19 @@ def draw_gains(scores: Mapping[str, Score]) -> Drawing:
     with drawing_style("draws"):
         figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         panels = figure.subplots(1, 3, sharey=True)
-        for axes, captions, title in zip(
-            panels, (1, 2, 5), ("one caption", "two captions", "five captions"), strict=True
-        ):
+        for axes, (captions, word) in zip(panels, {1: "one", 2: "two", 5: "five"}.items(), strict=True):
             for shift, (label, (gain, colour, look)) in enumerate(SERIES.items()):
                 every = [scores.get(f"note.gain.{gain}.{pictures}-{captions}.STSBenchmark") for pictures in DOSES]
-                y, low = (
-                    np.array([100 * getattr(one, name) if one else np.nan for one in every])
-                    for name in ("value", "low")
-                )
+                y, low = np.array([(one.value, one.low) if one else (np.nan, np.nan) for one in every], float).T * 100
                 at = np.arange(len(DOSES)) + (shift - 1.5) / 12
                 axes.errorbar(at, y, y - low, fmt=look, color=colour, markersize=4.5, linewidth=1.2, label=label)
             axes.axhline(0, color=INK, linewidth=0.8)
-            axes.set_title(f"{title} a picture", fontsize=9)
+            axes.set_title(f"{word} caption{'s' * (captions > 1)} a picture", fontsize=9)
             axes.set_xticks(range(len(DOSES)), [f"{pictures:,}" for pictures in DOSES])
         panels[0].set_ylabel("points of STS Benchmark above\ntf-idf of the same captions")
         panels[1].set_xlabel("pictures")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8.5)
-    return Drawing(
-        "draws", "Points of STS Benchmark above tf-idf of the same captions, by pictures and captions", figure
-    )
+    return Drawing("draws", "Points of STS Benchmark above tf-idf of the same captions", figure)
 
 
 if __name__ == "__main__":

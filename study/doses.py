@@ -4,13 +4,9 @@
 of study/recipes/grid-draws.yaml and grid-draws-gru.yaml, or some of them, and the raw data that they read.
 
 The score of a pair is the encoder's cosine; with tf-idf it is ``w`` times this cosine and ``1 - w`` times that of
-tf-idf, as of an encoder with a lexical part (``select.lexical_share: 1 - w``).
-
-A gain is the mean over draws of the means over their seeds. Its variance is that over pairs of sentences, of the gains
-in resamples (:mod:`sightword.statistics.bootstrap`, the same for all systems), plus that of the draws' means divided by
-their number. Each draw has its own seeds, so that the draws' means vary by seeds too. Intervals and tests take
-Student's distribution with the degrees of freedom of Satterthwaite (1946): one less than draws for the part of the
-draws, infinitely many for that of the pairs. Of one draw they are over pairs alone, and too sure.
+tf-idf, as of an encoder with a lexical part (``select.lexical_share: 1 - w``). Intervals and tests take Student's
+distribution with the degrees of freedom of Satterthwaite (1946): one less than draws for the part of the draws,
+infinitely many for that of the pairs. Of one draw they are over pairs alone, and too sure.
 """
 
 from __future__ import annotations
@@ -75,10 +71,6 @@ IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 """The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
 NUMBERS, SAMPLES = 128, 2000
 """Numbers of a vector of LSA, as many as of an encoder's; and resamples."""
-SOURCE = (
-    "DenseNet-169 of squashed copies of Flickr8k's pictures, not computed here; the recipe `flickr8k-densenet` makes "
-    "features like them"
-)
 
 
 class System(NamedTuple):
@@ -162,16 +154,13 @@ def mixed(scores: Scores, gold: Mapping[Task, Doubles]) -> dict[str, float]:
 
     Return the chosen weights, one for each kind and dose. ``gold`` has people's scores of the dev pairs.
     """
-    alike: dict[tuple[str, int, int], list[System]] = {}
-    for one in scores:
-        if one.name not in (FLOOR, RANDOM):
-            alike.setdefault(one[:3], []).append(one)
 
     def beside(one: System, task: Task, weight: float) -> Doubles:
         return weight * scores[one][task] + (1 - weight) * scores[one._replace(name=FLOOR, seed=-1)][task]
 
     chosen = {}
-    for (name, pictures, captions), some in alike.items():
+    for name, pictures, captions in {one[:3]: 0 for one in scores if one.name not in (FLOOR, RANDOM)}:
+        some = [one for one in scores if one[:3] == (name, pictures, captions)]
         on_dev = [
             sum(pearson(beside(one, task, weight), own) or 0.0 for one in some for task, own in gold.items())
             for weight in WEIGHTS
@@ -271,11 +260,9 @@ def main() -> None:
     found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
     added = [one for one in scores if one.name == LSA or not one.name.endswith(" alone")]
     found["note.scorings.sts"] = Score(value=len(added))
-    row = Row(
-        topic="draws", name="gains", recipe="flickr8k-ngrams", private={"data/raw/features": SOURCE},
-        note=f"Made by `study/doses.py` of {len(seeds)} runs",
-        runs=[Run(seeds=sorted({*seeds}), inputs={"data/semantics": md5}, scores=found)],
-    )  # fmt: skip
+    run = Run(seeds=sorted({*seeds}), inputs={"data/semantics": md5}, scores=found)
+    note = f"Calculated by `study/doses.py` from {len(seeds)} runs, those of the other rows"
+    row = Row(topic="draws", name="gains", recipe=None, note=note, runs=[run])
     print(write_row(Path(), row))
 
 
