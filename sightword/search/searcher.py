@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 MOST = 1000
 """Largest number of answers to a query."""
 WEAK = "Weak matches: perhaps no picture fits this sentence."
-QUANTILE = 0.9
+QUANTILE = 0.7
 """A match is weak unless it is better than this part of the best matches of sentences about what no photograph shows;
 chosen on dev, see ``docs/searching.md``."""
 VERSION = 2

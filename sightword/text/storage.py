@@ -200,6 +200,6 @@ def _mapped(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             name: np.memmap(path, kind, "r", offset, shape).view(np.ndarray) if shape[0] else np.empty(0, kind)
             for name, (kind, shape, offset) in places.items()
         }
-    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:  # HDF5 of another program
+    except (RuntimeError, LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:  # another HDF5
         raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=TODO) from None
     return attributes, arrays

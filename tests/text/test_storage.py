@@ -106,6 +106,7 @@ def test_a_missing_or_changed_file_is_named(copy: Path):
         (lambda file: file.attrs.update({"complete": False}), "complete: False"),
         (lambda file: file.attrs.update({"schema": 9}), "has the schema 9"),
         (lambda file: file.attrs.pop("schema"), "is damaged"),
+        (lambda file: file.attrs.update({"max_tokens": float("inf")}), "is damaged"),
     ],
 )
 def test_a_file_of_another_format_is_refused(copy, change, message):
