@@ -105,7 +105,11 @@ def verify(
     seconds = time.monotonic() - started
     made = Workspace(folder)
     pairs = [] if done.returncode else zip(entry.outs, present, strict=True)
-    outs = [_compared(out, here, made, state) for out, state in pairs]
+    outs = []
+    for out, state in pairs:
+        hashed = made.hashed(out.path)
+        differing = here.cache.differing(out, hashed.files or {}) if hashed and hashed.md5 != out.md5 else None
+        outs.append(Compared(out.path, out.md5, hashed.md5 if hashed else None, differing, state))
     return Verification(stage, outs, done.returncode, seconds, _remarks(run))
 
 
@@ -204,12 +208,6 @@ def _present(out: Artefact, maker: Entry, here: Workspace, then: Snapshot) -> St
         return here.state(out)
     text = None if out.folder else then.read(out.path)
     return "missing" if text is None else "changed since" if here.cache.edited(text, maker, out.path) else "ok"
-
-
-def _compared(out: Artefact, here: Workspace, made: Workspace, present: State) -> Compared:
-    hashed = made.hashed(out.path)
-    differing = here.cache.differing(out, hashed.files or {}) if hashed and hashed.md5 != out.md5 else None
-    return Compared(out.path, out.md5, hashed.md5 if hashed else None, differing, present)
 
 
 def _remarks(run: dict[str, Any] | None) -> list[str]:

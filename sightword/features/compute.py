@@ -19,7 +19,7 @@ from sightword.errors import FeaturesError, PictureError
 from sightword.features.extraction import Extraction
 from sightword.features.extractor import Clock
 from sightword.features.settings import FeaturesSettings
-from sightword.features.tables.table import Array, Rows, write_features
+from sightword.features.tables.table import Array, write_features
 from sightword.images.decode import Reject
 from sightword.images.encoding import Pixels
 from sightword.images.resized import Source, read_rejects, resize_file
@@ -179,7 +179,11 @@ class ResizedCorpus:
         for row, key in enumerate(self._keys):
             rows.setdefault(key, []).append(row)
         with contextlib.closing(self._features(zip(self._keys, self._pictures, strict=True))) as features:
-            blocks = (_spread(rows, found, values) for found, values in features)
+            blocks = (  # copies of a picture share a key
+                (np.array([row for key in found for row in rows[key]], np.int64),
+                 np.repeat(values, [len(rows[key]) for key in found], axis=0))
+                for found, values in features
+            )  # fmt: skip
             origin = self._extraction.origin
             write_features(path, names, hashes, self._extraction.dimension, blocks, origin, self._rejects)
         rejected, copies = len(self._rejects), len(self._keys) - len(rows)
@@ -204,12 +208,6 @@ class ResizedCorpus:
         cluster = self._cluster
         elsewhere = (lambda missing: cluster(cut(missing), self._extraction)) if cluster else None
         return self._extraction.run(listed, read, progress=self._progress, elsewhere=elsewhere)
-
-
-def _spread(rows: dict[bytes, list[int]], keys: Sequence[bytes], values: Array) -> tuple[Rows, Array]:
-    """Return row numbers and features from features by key: copies of a picture share a key."""
-    targets = np.array([row for key in keys for row in rows[key]], np.int64)
-    return targets, np.repeat(values, [len(rows[key]) for key in keys], axis=0)
 
 
 def _check_ids(corpus: set[str], resized: set[str], rejected: Sequence[str], where: Pathish) -> None:

@@ -21,9 +21,9 @@ from sightword.errors import SetupError, StoreError
 from sightword.features import openvino
 from sightword.features.extractor import Clock, Extractor
 from sightword.features.fusion import fuses
-from sightword.features.identity import Cropping, Identity, Transform, code_sha256, transform_of
+from sightword.features.identity import Cropping, Identity, code_sha256, transform_of
 from sightword.features.network_files import network_sha256
-from sightword.features.networks import Backbone, check_crop, find_backbone, skeleton
+from sightword.features.networks import check_crop, find_backbone, skeleton
 from sightword.features.settings import FeaturesSettings, Precision
 from sightword.features.tables.table import Array, Origin
 from sightword.features.weights import Weights
@@ -64,7 +64,10 @@ class Extraction:
         self._openvino = device.type == "cpu" and machine.current().engine == "openvino"
         self._settings, self._device, self._store = settings, device, store
         self._transform = transform_of(settings, resized, backbone.own)
-        _tell(backbone, self._transform)
+        for name in ("resize", "interpolation"):
+            own, here = getattr(backbone.own, name), getattr(self._transform, name)
+            if own not in (None, here):
+                log.info("features: %s was trained with %s %s; these pictures have %s", backbone.name, name, own, here)
         self._skeleton = skeleton(backbone)
         self.dimension = self._skeleton.dimension
         self.clock = Clock()
@@ -257,14 +260,6 @@ class Extraction:
                 check_crop(self._skeleton, self._transform.crop)  # asked late: shapes alone load PyTorch's compiler
                 raise
         return self._extractor
-
-
-def _tell(backbone: Backbone, transform: Transform) -> None:
-    """Log a difference between the size or filter of the pictures and those that the network was trained with."""
-    pairs = [(name, getattr(backbone.own, name), getattr(transform, name)) for name in ("resize", "interpolation")]
-    for name, own, here in pairs:
-        if own not in (None, here):
-            log.info("features: %s was trained with %s %s; these pictures have %s", backbone.name, name, own, here)
 
 
 def _kernel(device: torch.device, precision: Precision, *, use_openvino: bool) -> str:

@@ -174,7 +174,9 @@ def ready(network: nn.Module, *, precision: Precision, device: torch.device) -> 
 def fuses(precision: Precision, device: torch.device) -> bool:
     """Return whether a device has the fused kernels of a precision; otherwise the last bits of the numbers differ."""
     if device.type == "cpu":
-        return _has_onednn() and (precision == "fp32" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
+        there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        able = bool(there) and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
+        return able and (precision == "fp32" or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
     if precision == "fp32":
         return True
     from sightword.features import norms  # loads Triton
@@ -337,8 +339,3 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 
 def _module(node: fx.Node, modules: dict[str, nn.Module]) -> nn.Module | None:
     return modules.get(str(node.target)) if node.op == "call_module" else None
-
-
-def _has_onednn() -> bool:
-    there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch does not annotate it
-    return bool(there) and hasattr(torch.ops.mkldnn, "_convolution_pointwise")

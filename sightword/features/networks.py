@@ -427,7 +427,8 @@ class EfficientNetLite(nn.Module):
         self._bn0 = nn.BatchNorm2d(_FIRST, eps=_EPSILON)
         blocks, inputs = [], _FIRST
         for place, (count, kernel, stride, expansion, channels) in enumerate(_STAGES):
-            outputs, ends = _rounded(channels * width), place in (0, len(_STAGES) - 1)
+            near, ends = max(8, int(channels * width + 4) // 8 * 8), place in (0, len(_STAGES) - 1)
+            outputs = near + 8 if near < 0.9 * channels * width else near  # a multiple of 8, at most 10 % less
             for index in range(count if ends else -int(-count * depth // 1)):
                 blocks.append(_Block(inputs, outputs, kernel, stride=stride if index == 0 else 1, expansion=expansion))
                 inputs = outputs
@@ -483,9 +484,3 @@ class _Padding(nn.Module):
         """Return maps (B, C, height, width) with zeros around them."""
         above, left = (self.most - 1 + size % 2 for size in maps.shape[2:])
         return nn.functional.pad(maps, (left, self.most, above, self.most))
-
-
-def _rounded(channels: float) -> int:
-    """Return a number of channels, rounded to a multiple of 8; a rounding down by more than 10 % is not taken."""
-    near = max(8, int(channels + 4) // 8 * 8)
-    return near + 8 if near < 0.9 * channels else near

@@ -69,9 +69,12 @@ def load_module(path: Pathish, module: Module, *, finite: bool = False) -> Modul
     if not Path(path).is_file():
         raise EncoderError("weights are missing", where=path, todo="Run `dvc checkout` or `dvc repro`.")
     try:
-        found = _unpacked(safetensors.torch.load_file(os.fspath(path)))
+        found = safetensors.torch.load_file(os.fspath(path))
     except safetensors.SafetensorError as error:
         raise EncoderError(f"is not a whole safetensors file ({error})", where=path) from None
+    for key in [key for key, value in found.items() if value.dtype == torch.int8 and key + SCALE in found]:
+        if found[key + SCALE].shape == found[key].shape[:1]:  # rows of whole numbers, each with its scale
+            found[key] = found[key].float() * found.pop(key + SCALE)[:, None]
     want, have = ({name: tuple(value.shape) for name, value in one.items()} for one in (module.state_dict(), found))
     if name := next((name for name in sorted(want | have) if want.get(name) != have.get(name)), None):
         raise EncoderError(
@@ -118,11 +121,3 @@ def packed(module: nn.Module, stored: StoredName, where: Path) -> dict[str, torc
             what = f"has weights beyond half precision (in {name})"
             raise EncoderError(what, where=where, expected="at most 65,504", todo="Save it as float32.")
     return state
-
-
-def _unpacked(found: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return stored weights with each row of whole numbers multiplied by its scale."""
-    for name in [name for name, value in found.items() if value.dtype == torch.int8 and name + SCALE in found]:
-        if found[name + SCALE].shape == found[name].shape[:1]:
-            found[name] = found[name].float() * found.pop(name + SCALE)[:, None]
-    return found

@@ -54,7 +54,9 @@ def list_pictures(folder: Pathish) -> list[Source]:
         SearchError: the folder does not exist or is a file, or holds no picture file.
     """
     place, found = existing_folder(folder, "a folder of picture files"), []
-    for above, folders, names in os.walk(place, onerror=_report):
+    for above, folders, names in os.walk(
+        place, onerror=lambda error: log.warning("folder %s left out: %s", error.filename, error.strerror)
+    ):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if name.startswith(".") or not name.lower().endswith(PICTURE_SUFFIXES):
@@ -71,10 +73,6 @@ def list_pictures(folder: Pathish) -> list[Source]:
         expected = f"files that end in {', '.join(PICTURE_SUFFIXES)}"
         raise SearchError("holds no picture files", where=place, expected=expected)
     return sorted(found, key=lambda source: source.image_id)
-
-
-def _report(error: OSError) -> None:
-    log.warning("folder %s left out: %s", error.filename, error.strerror)
 
 
 class Digests(NamedTuple):

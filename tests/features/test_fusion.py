@@ -57,7 +57,7 @@ def test_more_families_of_networks(name) -> None:
 def test_even_areas_are_not_rounded(onednn, monkeypatch) -> None:
     """A value that bfloat16 does not hold, all over the picture: the first convolution must see it as it is."""
     if not onednn:
-        monkeypatch.setattr("sightword.features.fusion._has_onednn", lambda: False)
+        monkeypatch.setattr("torch.backends.mkldnn.is_available", lambda: False)
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)).eval()
     exact, images = copy.deepcopy(network[0]), torch.full((1, 3, 16, 16), 1.003)

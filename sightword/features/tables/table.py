@@ -120,7 +120,7 @@ def write_features(
     count = len(image_ids)
     if len(sha256) != count:
         raise FeaturesError(f"{len(sha256)} sha256 for {count} pictures", where=path)
-    if not _ascending(image_ids):
+    if not all(map(operator.lt, image_ids, itertools.islice(image_ids, 1, None))):
         raise FeaturesError("picture ids must be sorted, each once", where=path)
     names, lost = list(map(str.encode, image_ids)), list(map(str.encode, sorted(rejected)))
     width, longest = (max(map(len, texts), default=1) or 1 for texts in (names, lost))
@@ -166,11 +166,6 @@ def read_features(path: Pathish) -> FeatureTable:
     rejected = frozenset(texts.get(_REJECTED, []))
     attributes = attributes | {"checksum": checksum}
     return FeatureTable(tables["features"], texts["image_id"], texts["sha256"], attributes, rejected)
-
-
-def _ascending(texts: Sequence[str]) -> bool:
-    """Return whether texts are sorted, each once."""
-    return all(map(operator.lt, texts, itertools.islice(texts, 1, None)))
 
 
 def _check_block(rows: Rows, values: Array, seen: npt.NDArray[np.bool_], dimension: int, path: Pathish) -> None:

@@ -58,7 +58,6 @@ No entry where the number is not known."""
 AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 CONTROLS = {"tfidf": "tf-idf", "untrained": "untrained", "chance": "chance"}
 """The heads of the columns of controls."""
-PUBLISHED_SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelatedness")
 Scored = tuple[str, str, Mapping[str, Any]]
 """Data set, subtask and scores; the subtask is empty for a set with only one."""
 
