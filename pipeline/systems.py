@@ -73,7 +73,7 @@ def published_by(entry: str, values: Mapping[str, Any]) -> dict[str, Any]:
     folder, name = folder_of(entry), stage_of(entry).rpartition(":")[2]
     try:
         stage = _imported(folder, name)
-    except (ImportError, SyntaxError) as error:  # other errors of its code are shown as they are
+    except Exception as error:  # noqa: BLE001 - an import runs the code of a stage, which may raise anything
         raise LineageError(f"its code cannot be imported ({first_line(error)})", where=entry) from None
     file = f"{folder}/{PARAMS}" if folder else PARAMS
     kind, settings = {"format": values.get(full_name(file, f"{name}.format"))}, getattr(stage, "SETTINGS", None)

@@ -98,7 +98,7 @@ SERIES = {
     "right pictures": ("counting", BLUE, "o-"),
     "wrong pictures": ("counting-wrong", ORANGE, "s--"),
     "no pictures": ("counting-none", GREY, "^:"),
-    "no pictures, a second caption": ("second", GREEN, "D-."),
+    "no pictures, two captions (above tf-idf of one)": ("second", GREEN, "D-."),
 }
 """The gains of the figure above tf-idf, by what is learned from, with colour and look."""
 

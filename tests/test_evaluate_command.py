@@ -169,12 +169,16 @@ def test_a_mistake_is_reported_before_the_work(work, capsys, argv, message):
 def test_missing_tasks_stop_or_are_named(work, capsys):
     argv = ["evaluate", "my_encoder:lengths", "--data", "senteval", "--tasks", "STSOwn", "STS13"]
     assert main(argv) == 1
-    assert "STS13-en-test: task STS13: does not exist. Get the data set, or name other tasks" in capsys.readouterr().err
+    assert (
+        "STS13-en-test: task STS13: does not exist. Fetch it (`sightword fetch senteval`), or name other tasks"
+        in capsys.readouterr().err
+    )
     assert main([*argv, "--missing", "skip"]) == 0
     assert "left out: STS13 (downstream/STS/STS13-en-test does not exist)" in capsys.readouterr().err
     assert main([*argv[:5], "STS13", "--missing", "skip"]) == 1
     assert (
-        "task STS13: does not exist. Get the data set, or name other tasks with --tasks.\n" in capsys.readouterr().err
+        "task STS13: does not exist. Fetch it (`sightword fetch senteval`), or name other tasks with --tasks.\n"
+        in capsys.readouterr().err
     )
     assert main(["evaluate", "my_encoder:lengths", "--data", "nowhere"]) == 1
     assert "nowhere: has no folder downstream" in capsys.readouterr().err

@@ -163,7 +163,9 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
     gone = {name: file for name in tasks if (file := missing_file(name, data)) is not None}
     if gone and (not skip or len(gone) == len(tasks)):
         name, file = next(iter(gone.items()))
-        todo = "Get the data set, or name other tasks with --tasks" + (", or add --missing skip." if not skip else ".")
+        todo = "Fetch it (`sightword fetch senteval`), or name other tasks with --tasks" + (
+            ", or add --missing skip." if not skip else "."
+        )
         raise SemanticsError(f"task {name}: does not exist", where=data / file, todo=todo)
     for path in outputs:
         folder = next(parent for parent in path.parents if parent.exists())

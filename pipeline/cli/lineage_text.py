@@ -148,7 +148,7 @@ def _print_whole(stages: Sequence[Values]) -> None:
         total = sum(run["seconds"] for run in runs)
         _, size, unit = next(one for one in ((7200, 3600, "h"), (120, 60, "min"), (0, 1, "s")) if total >= one[0])
         some = f", {len(runs)} of {len(stages)} stages" if len(runs) < len(stages) else ""
-        stored = "; features came from the store" if any(run.get("notes", {}).get(STORED) for run in runs) else ""
+        stored = "".join(f"; {run['notes'][STORED]}" for run in runs if run.get("notes", {}).get(STORED))
         lines.append(("time", f"{total / size:.1f} {unit} in all{some}{stored}"))
     print()
     _print_lines(lines)

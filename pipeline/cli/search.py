@@ -126,6 +126,7 @@ def _search(arguments: argparse.Namespace) -> int:
     searcher = _open(arguments)
     _read_pictures(searcher, quickly=not arguments.index_only)
     if arguments.index_only:
+        print(f"sightword: {searcher.pictures_read:,} pictures can be searched", file=sys.stderr)
         return 0
     if arguments.picture is not None:
         return _captions(arguments, searcher)

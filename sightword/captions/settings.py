@@ -28,8 +28,8 @@ class CaptionsSettings(Settings):
     min_count: int = Field(1, ge=1)
     """Tokens that are rarer than this in the training captions become 'unknown'; 1 keeps all."""
     train_pictures: int = Field(0, ge=0)
-    """Keep the captions of only so many training pictures, chosen by a hash of their ids, with ``draw: hash`` of
-    ``draw_seed`` too; a larger number has all pictures of a smaller one. 0 keeps all."""
+    """Keep the captions of only so many training pictures, chosen by a hash of their ids (``draw: hash``: of
+    ``draw_seed`` and the ids); a larger number has all pictures of a smaller one. 0 keeps all."""
     train_captions: int = Field(0, ge=0)
     """Keep only so many captions of each training picture, those that ``draw`` names; 0 keeps all."""
     draw: Literal["first", "hash"] = "first"

@@ -153,7 +153,7 @@ class UploadedPictures:
         """Return the row of the same file in the collection; None for a new picture."""
         return self._known.get(hashlib.sha256(data).hexdigest())
 
-    def features(self, data: bytes) -> Floats:
+    def features(self, data: bytes, where: Path | None = None) -> Floats:
         """Return the features, float32 (D,), of a picture's file; SearchError if they cannot be computed, and errors of
         :meth:`NamedNetwork.weights`.
         """
@@ -161,10 +161,10 @@ class UploadedPictures:
             raise SearchError(self.obstacle, todo="Choose a picture of the collection.")
         with self._turn:  # one picture at a time is decoded and held
             self._extractors = self._extractors or [self._load(network) for network in self._networks]
-            parts = [self._of(extractor, data) for extractor in self._extractors]
+            parts = [self._of(extractor, data, where) for extractor in self._extractors]
             return parts[0] if len(parts) == 1 else side_by_side(parts)
 
-    def _of(self, extractor: Extractor, data: bytes) -> Floats:
+    def _of(self, extractor: Extractor, data: bytes, where: Path | None) -> Floats:
         """Return the features of a picture's file by one network."""
         made = extractor.transform
         kind: Any = made.interpolation  # a name of Pillow's
@@ -172,7 +172,7 @@ class UploadedPictures:
             picture = decode(data, exif=made.exif, max_pixels=MAX_PIXELS)
             small = resize(picture, size=made.resize, interpolation=kind, max_pixels=MAX_PIXELS)
         except RejectError as error:
-            raise SearchError(f"the picture cannot be used: {error.detail}") from None
+            raise SearchError(f"the picture cannot be used: {error.detail}", where=where) from None
         found: Floats = next(iter(extractor.run([np.array(small)])))
         return found
 

@@ -152,7 +152,7 @@ def _read(of: Table) -> tuple[FeatureTable, CaptionTable | None]:
         todo = "Give the captions, such as data/captions/captions.parquet."
         raise SearchError("without captions the splits are not known", todo=todo)
     if not features.exists():
-        todo = "Name a folder of pictures as the collection, or run `dvc repro` in a project."
+        todo = "Name a folder of pictures (--collection FOLDER), or run `dvc repro` in a project."
         raise SearchError("there are no features of pictures to search", where=features, todo=todo)
     table = read_features(features)
     if of.captions is None:
@@ -178,7 +178,7 @@ def find_picture(name: str, searcher: Searcher) -> int | Floats:
         searcher.catalogue.find(name)
     data = searcher.uploads.read(Path(name))
     row = searcher.uploads.row(data)
-    return searcher.uploads.features(data) if row is None else row
+    return searcher.uploads.features(data, Path(name)) if row is None else row
 
 
 def find_operands(names: Mapping[str, str], searcher: Searcher) -> list[Query | int | Floats]:

@@ -273,8 +273,9 @@ class Searcher:
             if left <= max(_FEW, len(self.folder.sources) // 10):
                 self._exchange()
                 return False
-            self._is_quick = True
-        self._quick().read(self._add, progress=progress, stop=stop)
+        quick = self._quick()  # before others see the flag, and ask for it too
+        self._is_quick = True
+        quick.read(self._add, progress=progress, stop=stop)
         return True
 
     def read_pictures(self, *, progress: bool = False, stop: threading.Event | None = None) -> None:

@@ -92,7 +92,8 @@ def test_fault_is_one_message(world, tmp_path, capsys):
     shutil.copytree("models/encoder", tmp_path / "newer")
     write_json(tmp_path / "newer/encoder.json", {**read_json("models/encoder/encoder.json"), "schema": 6})
     renew(tmp_path / "newer")
-    (tmp_path / "text.txt").write_text("no picture")
+    text = tmp_path / "text.txt"
+    text.write_text("no picture")
     for arguments, message in (
         (["models/encoder", ""], "the query is empty"),
         ([str(tmp_path / "newer"), "a"], f"{tmp_path}/newer/encoder.json: has the format 6"),
@@ -101,7 +102,7 @@ def test_fault_is_one_message(world, tmp_path, capsys):
         (["models/encoder", "--like", "scene-4.png"], "no picture has the id 'scene-4.png'. Did you mean scene-"),
         (["models/encoder", "--collection", "models", "a"], "models: holds no picture files"),
         (["models/encoder", "a", "--features", "none.h5"], "none.h5: there are no features of pictures to search"),
-        (["models/encoder", "--picture", str(tmp_path / "text.txt")], "the picture cannot be used: it begins like no"),
+        (["models/encoder", "--picture", str(text)], f"{text}: the picture cannot be used: it begins like no"),
         (["models/encoder", "--serve", "--host", "none.invalid"], "none.invalid:8377: cannot listen there"),
     ):
         assert main(["search", *arguments]) == 1, arguments

@@ -161,7 +161,7 @@ FEWEST_PICTURES, MOST_QUERIES, FEWEST_QUERIES = 3, 300, 20
 """Right pictures of a short query, and short queries of a number of words."""
 COMMON = 3
 """A word in the captions of more than one in so many pictures is taken for a function word, in any language."""
-NO_SHORT = f"fewer than {FEWEST_QUERIES} runs stand in the captions of {FEWEST_PICTURES} pictures or more"
+NO_SHORT = f"fewer than {FEWEST_QUERIES} runs of words occur with {FEWEST_PICTURES} pictures or more"
 
 
 class ShortQuery(NamedTuple):

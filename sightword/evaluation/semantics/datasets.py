@@ -177,7 +177,7 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
     SemanticsError, with file and line, if the task is unknown, or a file is missing or cannot be read.
     """
     if missing := missing_file(name, data):
-        todo = "Get the data set, or leave the task out, or set missing to skip."
+        todo = "Fetch it (`sightword fetch senteval`), or leave the task out, or set missing to skip."
         raise SemanticsError(f"task {name}: does not exist", where=data / missing, todo=todo)
     downstream = data / "downstream"
     if name in FILES:

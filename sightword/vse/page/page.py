@@ -36,8 +36,8 @@ THUMBNAIL = 128
 _MACROS = "sightword.vse.page/page.html"
 _GALLERY = (
     "Captions of the split {} with the first {} retrieved pictures; the right picture is framed, with a ✓. Examples "
-    "are sampled by a hash of the id, not hand-picked: as far as possible, a third has the right answer first, a "
-    "third later, and a third not among the first {}. Frequencies are in the tables below."
+    "are sampled by a hash of the id, not hand-picked: by turns with the right answer first, later, and not among the "
+    "first {}, but of other pictures as long as there are any. Frequencies are in the tables below."
 )
 _RETRIEVAL = (
     "Each caption of a split is a query for its picture among all pictures, and each picture is a query for one of "
@@ -272,6 +272,12 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
     zeros = ", ".join(
         f"{name} ({count(scores['zero_vectors'])} sentences)" for name, scores in scored if scores.get("zero_vectors")
     )
+    sizes = {name: one["full"]["image_to_caption"]["queries"] for name, one in run.retrieval.items() if "full" in one}
+    few = [
+        f"{name} has {counted(n, 'picture')}, so R@10 is {min(1000 // n, 100)} % by chance"
+        for name, n in sizes.items()
+        if n < 100
+    ]
     missing = "; ".join(f"{name}: {reason}" for name, reason in run.semantics.get("skipped", {}).items())
     skipped = tables.skipped(run.retrieval)
     elsewhere = f"The features were computed elsewhere and are used unchanged: {origin(run.features)}"
@@ -286,7 +292,8 @@ def notes(run: RunNumbers, gallery: Gallery) -> list[Note]:
             is_number(lost) and lost > 0,
             Note("Pictures without features", f"{count(lost)} of them, which are in none of the numbers."),
         ),
-        (drawn, Note("Drawn splits", f"{drawn}. The corpus names none of them.")),
+        (drawn, Note("Drawn splits", f"{drawn}. The corpus names no splits.")),
+        (few, Note("Few pictures", "; ".join(few) + ".")),
         (left_out, Note("Left out of the corpus", "; ".join(left_out) + ".")),
         (seen, Note("Seen in training", copied)),
         (missing and scored, Note("Missing data sets", f"{missing}.")),
@@ -331,7 +338,7 @@ def chips(run: RunNumbers) -> list[str]:
     cell, hidden = str(training.get("cell") or ""), training.get("hidden")
     kinds = {"ngrams": "bag of n-grams", "tfidf": "bag of n-grams, weighted by their frequency"}
     network = kinds.get(cell, cell.upper() + (f", {hidden:,} units" if isinstance(hidden, int) else ""))
-    snapshots = f"sum of {counted(int(members), 'snapshot')}" if is_number(members) else ""
+    snapshots = f"sum of {counted(int(members), 'snapshot')}" if is_number(members) and members > 1 else ""
     backbone = features.get("backbone")
     return [network, f"features of {backbone}" if backbone else "", snapshots]
 

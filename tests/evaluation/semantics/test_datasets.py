@@ -70,7 +70,7 @@ def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data)
 def test_the_first_missing_file_is_named(data, tmp_path):
     assert missing_file("STSOwn", data) is None
     assert missing_file("STS12", data) == "downstream/STS/STS12-en-test"
-    assert "STS12-en-test: task STS12: does not exist. Get the data set" in wrong(data, "STS12")
+    assert "STS12-en-test: task STS12: does not exist. Fetch it (`sightword fetch senteval`)" in wrong(data, "STS12")
     (data / OWN / "STS.gs.street.txt").unlink()
     assert missing_file("STSOwn", data) == f"{OWN}/STS.gs.street.txt"
     with pytest.raises(SemanticsError, match="has no folder downstream"):
