@@ -121,7 +121,9 @@ SWEEP = (sys.executable, "-m", "pipeline.cli", "sweep", "../g.yaml", "--slots", 
 @pytest.fixture
 def swept(tmp_path):
     found = Swept(tmp_path)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # children would inherit that `nohup` ignores it
     yield found
+    signal.signal(signal.SIGHUP, before)
     found.kill_workers()
 
 
