@@ -63,6 +63,17 @@ def test_an_audit_of_the_second_goes_back_through_the_first(both, tmp_path):
     assert {dep["path"]: dep.get("stage") for dep in fourth["deps"]}["models/encoder"] == "second"
 
 
+def test_audit_past_a_stage_that_fails_to_load_tells_its_error(both, monkeypatch, capsys):
+    def broken(_: str) -> None:
+        raise NameError("name 'losses' is not defined")
+
+    monkeypatch.setattr(systems.importlib, "import_module", broken)
+    monkeypatch.chdir(both.folder)
+    assert main(["audit", KEY]) == 0
+    told = "published parameters of second: its code cannot be imported (name 'losses' is not defined)"
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
 def test_what_changed_in_the_second_is_reported(changed):
     changed.edit("extra/params.yaml", "factor: 7", "factor: 8")
     changed.edit("extra/dvc.yaml", "cmd: python -m", "cmd: python -B -m")

@@ -125,7 +125,7 @@ def columns_of(file: Path, given: Mapping[Role, str]) -> Columns | None:
     first = next((line for _, line in lines(file, CorpusError, todo=TODO) if line.strip()), "")
     if _NUMBERED_LINE.match(first):
         return None
-    at, header = next(cells(file, CorpusError, todo=TODO), (1, []))
+    at, header = next(cells(file, CorpusError, todo=TODO), (1, []))  # no column of an empty file: `find` refuses it
     return find([name.strip() for name in header], given, f"{file}, line {at}")
 
 
