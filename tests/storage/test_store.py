@@ -254,6 +254,24 @@ def test_another_users_damaged_description_is_left(local, monkeypatch) -> None:
     assert theirs.read_text() == "damaged"
 
 
+def test_another_users_damaged_segment_is_written_by_other_names(local, monkeypatch) -> None:
+    write(local, some(range(5)))
+    [theirs] = folder_of(local).glob("*.parquet")
+    theirs.chmod(0o644)
+    theirs.write_bytes(spoilt := theirs.read_bytes()[:-9])
+    real = os.replace
+
+    def replace(source, target):  # a sticky bit
+        if Path(target) == theirs:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(target))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write(local, some(range(5)))
+    assert read(local, some(range(5))) == as_bytes(some(range(5)))
+    assert theirs.read_bytes() == spoilt
+
+
 def test_segment_without_permission_names_its_owner(local, monkeypatch, caplog) -> None:
     write(local, some(range(3)))
 
