@@ -152,8 +152,14 @@ def test_an_explained_parameter_has_its_present_value(
         assert first_line("train.margin").endswith("published value 0.2")
 
 
-def test_a_misspelt_command_is_told_with_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:
-    for argv, near in ((["serch", "x"], "search"), (["store", "verfy"], "verify")):
+def test_misspelt_command_or_option_is_told_with_a_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong_option = ["search", "flickr8k", "--colection", "photos"]
+    for argv, near in (
+        (["serch", "x"], "search"),
+        (["store", "verfy"], "verify"),
+        (wrong_option, "--collection"),
+        (["--versoin"], "--version"),
+    ):
         with pytest.raises(SystemExit) as stopped:
             main(argv)
         assert stopped.value.code == 2

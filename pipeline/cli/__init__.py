@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ import sightword
 from pipeline.cli import compare, doctor, downloads, encoder, init, lineage, params, search, store, sweeps
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError, message_of
-from sightword.messages import install_extra
+from sightword.messages import guess, install_extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +25,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 an error with a message on standard error, 2 wrong arguments, 130 interrupted.
     """
     parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments, rest = parser.parse_known_args(argv)
+    if rest:
+        command = getattr(arguments, "parser", parser)
+        near = guess(rest[0].split("=")[0], re.findall(r"--[a-z-]+", command.format_help()))
+        command.error(f"unrecognized arguments: {' '.join(rest)}{near}")
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         parser.exit(2)
