@@ -66,26 +66,6 @@ def infonce(
     return both / 2
 
 
-def sigmoid(
-    scores: torch.Tensor, same: torch.Tensor, *, scale: torch.Tensor, bias: torch.Tensor, reduction: Reduction
-) -> torch.Tensor:
-    """Return the sigmoid loss (SigLIP, Zhai et al. 2023, algorithm 1): each pair is right or wrong by itself.
-
-    Pairs off the diagonal that ``same`` has are left out.
-
-    Args:
-        scores: see above.
-        same: see above.
-        scale: the factor of the scores, a scalar above zero.
-        bias: added to the product, a scalar.
-        reduction: ``mean`` over the B pairs (the paper), or ``sum``.
-    """
-    right = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    logits = scores * scale + bias
-    cost = F.softplus(torch.where(right, -logits, logits)).masked_fill(same & ~right, 0.0).sum()
-    return cost if reduction == "sum" else cost / len(scores)
-
-
 def _violations(scores: torch.Tensor, same: torch.Tensor, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the violation of the margin, (B, B), by other pictures for caption i and other captions for picture j."""
     right = scores.diagonal()

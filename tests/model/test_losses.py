@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightword.model.losses import hardest, hinge, infonce, sigmoid
+from sightword.model.losses import hardest, hinge, infonce
 
 
 def by_loops(scores, pictures, margin):
@@ -80,24 +80,6 @@ def test_infonce_agrees_with_loops(case, temperature):
     assert infonce(matrix, same, temperature=heat, reduction="sum").item() == pytest.approx(expected, abs=1e-9)
     mean = infonce(matrix, same, temperature=heat, reduction="mean").item()
     assert mean == pytest.approx(expected / len(pictures), abs=1e-9)
-
-
-@given(CASES, st.floats(0.5, 20), st.floats(-10, 1))
-@settings(max_examples=60, deadline=None)
-def test_sigmoid_agrees_with_loops(case, scale, bias):
-    scores, pictures = case
-    expected = 0.0
-    for i, row in enumerate(scores):
-        for j, score in enumerate(row):
-            if i == j or pictures[i] != pictures[j]:
-                right = 1 / (1 + math.exp(-(scale * score + bias)))
-                expected -= math.log(right if i == j else 1 - right)
-    matrix, ids = torch.tensor(scores, dtype=torch.float64), torch.tensor(pictures)
-    learned = {"scale": torch.tensor(scale, dtype=torch.float64), "bias": torch.tensor(bias, dtype=torch.float64)}
-    same = ids[:, None] == ids[None, :]
-    assert sigmoid(matrix, same, **learned, reduction="sum").item() == pytest.approx(expected, abs=1e-7)
-    mean = sigmoid(matrix, same, **learned, reduction="mean").item()
-    assert mean == pytest.approx(expected / len(pictures), abs=1e-7)
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.2])

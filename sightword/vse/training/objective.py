@@ -24,7 +24,7 @@ from torch import nn
 
 from sightword.errors import TrainingError
 from sightword.model.encoders import Encoders
-from sightword.model.losses import hardest, hinge, infonce, sigmoid
+from sightword.model.losses import hardest, hinge, infonce
 from sightword.model.similarity import scores
 from sightword.vse.training.settings import TrainSettings
 
@@ -32,8 +32,6 @@ Numbers = npt.NDArray[np.float64]
 
 TEMPERATURE, LARGEST_SCALE = 0.07, 100.0
 """The initial divisor of scores in InfoNCE, and their largest factor (CLIP, Radford et al. 2021, section 2.5)."""
-SIGMOID_SCALE = 10.0
-"""The initial factor of scores in the sigmoid loss (SigLIP, Zhai et al. 2023, section 3.2)."""
 NEAR = 0.01
 """Largest relative difference between a flat loss and the loss of equal scores."""
 LOOK = 50
@@ -48,11 +46,7 @@ class Objective(nn.Module):
     def __init__(self, settings: TrainSettings) -> None:
         super().__init__()
         self.settings = settings
-        first = {"infonce": 1 / TEMPERATURE, "sigmoid": SIGMOID_SCALE}.get(settings.loss)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(first))) if first else None
-        # One pair in a row of the batch is right: the published -10 is nearly -log(32,768), their batch.
-        odds = torch.tensor(-math.log(settings.batch))
-        self.bias = nn.Parameter(odds) if settings.loss == "sigmoid" else None
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(TEMPERATURE))) if settings.loss == "infonce" else None
 
     def forward(self, scores: torch.Tensor, same: torch.Tensor) -> torch.Tensor:
         """Return the loss, a scalar.
@@ -62,9 +56,6 @@ class Objective(nn.Module):
             same: bool (B, B), true where caption i describes picture j as well.
         """
         settings = self.settings
-        if self.log_scale is not None and self.bias is not None:
-            scale = self.log_scale.exp()
-            return sigmoid(scores, same, scale=scale, bias=self.bias, reduction=settings.reduction)
         if self.log_scale is not None:
             return infonce(scores, same, temperature=1 / self.log_scale.exp(), reduction=settings.reduction)
         loss = hardest if settings.loss == "hardest" else hinge
@@ -120,8 +111,6 @@ class Objective(nn.Module):
         each = pairs if settings.reduction == "sum" else 1
         if settings.loss == "infonce":
             return math.log(pairs) * each
-        if settings.loss == "sigmoid":  # with the best bias
-            return (math.log(pairs) + (pairs - 1) * math.log(pairs / (pairs - 1))) * each
         if settings.loss == "hardest":
             return 2 * settings.margin * each
         mismatches = pairs * (pairs - 1)

@@ -27,14 +27,13 @@ class TrainSettings(ModelSettings):
     """The initial weights, as in the released code of ``char_gru`` (Merkx & Frank 2019), ``vsepp`` or
     ``order_embeddings``. Embeddings of tokens start with the standard deviation 1 in the first (``hardest`` then hardly
     learns) and 0.06 in the others."""
-    loss: Literal["hinge", "hardest", "infonce", "sigmoid"] = "hinge"
+    loss: Literal["hinge", "hardest", "infonce"] = "hinge"
     """The objective: ``hinge`` over all mismatched pairs of the minibatch (the published one), ``hardest`` over the
-    hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), ``infonce``, the right partner against the
-    whole minibatch, in both directions (CLIP, Radford et al. 2021), or ``sigmoid``, each pair of the minibatch right or
-    wrong by itself (SigLIP, Zhai et al. 2023)."""
+    hardest mismatch of each caption and picture (VSE++, Faghri et al. 2018), or ``infonce``, the right partner against
+    the whole minibatch, in both directions (CLIP, Radford et al. 2021)."""
     reduction: Literal["mean", "sum"] = "mean"
     """``mean`` over batch x batch (the released code; clipping depends on this scale) or ``sum`` (the paper);
-    with ``hardest``, ``infonce`` and ``sigmoid`` the mean over the batch's pairs."""
+    with ``hardest`` and ``infonce`` the mean over the batch's pairs."""
     margin: float = Field(0.2, ge=0)
     """Margin of ``hinge`` and ``hardest``: 0.2 of the cosine (Merkx & Frank, VSE++), 0.05 of the order penalty
     (order-embeddings)."""
