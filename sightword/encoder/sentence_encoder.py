@@ -101,8 +101,8 @@ class SentenceEncoder(Combination):
         """Embed pictures by their raw features, which the encoder standardises if the training did.
 
         Args:
-            features: (N, features_width) numbers, as the stage features writes them; or (features_width,) for one
-                picture.
+            features: (N, features_width) numbers, as the stage features writes them, by the network and the crops of
+                the training (one crop instead of ten costs points of recall); or (features_width,) for one picture.
             normalize_embeddings: divide each vector by its length.
 
         Returns:
