@@ -1,6 +1,6 @@
 """Draws the charts of results from tables of the pages: `python -m study.charts` in the repository's folder.
 
-``pages/doses.svg`` is of `tools/results_chart.py` of the commit 99cc276f, ``pages/draws.svg`` of the row draws/gains.
+``pages/draws.svg`` is of the row draws/gains.
 """
 
 from __future__ import annotations
