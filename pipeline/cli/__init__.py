@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, rest = parser.parse_known_args(argv)
     if rest:
         command = getattr(arguments, "parser", parser)
-        near = guess(rest[0].split("=")[0], re.findall(r"--[a-z-]+", command.format_help()))
+        near = guess(rest[0].split("=")[0], re.findall(r"--[a-z-]+", command.format_usage()))
         command.error(f"unrecognized arguments: {' '.join(rest)}{near}")
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
