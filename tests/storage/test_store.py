@@ -40,6 +40,18 @@ def segments_of(store: Store) -> list[str]:
     return [name for name in store.place.files(KIND.name) if module.SEGMENT_NAME.fullmatch(name)]
 
 
+def protect(theirs: Path, monkeypatch) -> None:
+    """Let nobody replace a file, as the sticky bit does with a file of another user."""
+    real = os.replace
+
+    def replace(source, target):
+        if Path(target) == theirs:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(target))
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+
+
 @pytest.mark.slow
 def test_written_features_are_read(store) -> None:
     assert read(store, some(range(3))) == read(store, []) == {}
@@ -241,14 +253,7 @@ def test_another_users_damaged_description_is_left(local, monkeypatch) -> None:
     write(local, some(range(5)))
     theirs = folder_of(local) / IDENTITY
     theirs.write_text("damaged")
-    real = os.replace
-
-    def replace(source, target):  # a sticky bit
-        if Path(target) == theirs:
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(target))
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
+    protect(theirs, monkeypatch)
     write(local, some(range(5, 9)))
     assert read(local, some(range(9))) == as_bytes(some(range(9)))
     assert theirs.read_text() == "damaged"
@@ -259,14 +264,7 @@ def test_another_users_damaged_segment_is_written_by_other_names(local, monkeypa
     [theirs] = folder_of(local).glob("*.parquet")
     theirs.chmod(0o644)
     theirs.write_bytes(spoilt := theirs.read_bytes()[:-9])
-    real = os.replace
-
-    def replace(source, target):  # a sticky bit
-        if Path(target) == theirs:
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(target))
-        real(source, target)
-
-    monkeypatch.setattr(os, "replace", replace)
+    protect(theirs, monkeypatch)
     write(local, some(range(5)))
     assert read(local, some(range(5))) == as_bytes(some(range(5)))
     assert theirs.read_bytes() == spoilt
