@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from pipeline.experiments.results import Group, Listing
     from pipeline.experiments.slots import Slots
 
-POLL = 2.0
-"""Seconds between two looks at the queue."""
+POLL, SHARE = 2.0, 20
+"""Least seconds between two looks at the queue, and how many times as long as a look the pause is: a look at hundreds
+of experiments takes a fifth of a second."""
 LOST = 5
 """Successive looks after which an experiment that no worker has is taken for failed."""
 SHOWN = 8
@@ -123,15 +124,17 @@ def _run(
     threads = slots.environment["SIGHTWORD_THREADS"]
     _print(f"{len(runs)} to run, {slots.count} at a time on {slots.place}, threads each: {threads}")
     known, waiting, failed = dict.fromkeys((run.name for run in runs), "queued"), list(runs), list[str]()
-    lost, looks, workers = Counter[str](), 0, 0
+    lost, looks, workers, looked = Counter[str](), 0, 0, 0.0
     try:
         while waiting:
             wanted = 1 if shared and len(waiting) == len(runs) else slots.count
             if workers != wanted or (looks % LOST == 0 and "running" not in known.values()):
                 queue.start(slots, workers := wanted)
-            time.sleep(POLL)
+            time.sleep(max(POLL, SHARE * looked))
+            began = time.monotonic()
             now, looks = queue.states(), looks + 1
             done, _ = here.done(waiting)
+            looked = time.monotonic() - began
             for run in list(waiting):
                 state = "done" if run.name in done else now.get(run.name, "dead")
                 if state == "dead":

@@ -54,6 +54,7 @@ def noting(project, monkeypatch):
     found = Noting(project)
     monkeypatch.setattr(queue, "opened", lambda _: contextlib.nullcontext(found))
     monkeypatch.setattr(sweeps, "POLL", 0.0)
+    monkeypatch.setattr(sweeps, "SHARE", 0)
     monkeypatch.setattr(queue, "listing", lambda *_: [])
     return found
 
