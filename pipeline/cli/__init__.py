@@ -5,9 +5,7 @@ A command imports its packages when it runs, so ``--help`` answers at once, also
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import sys
 from collections.abc import Sequence
 
@@ -15,7 +13,7 @@ import sightword
 from pipeline.cli import compare, doctor, downloads, encoder, init, lineage, params, search, store, sweeps
 from pipeline.cli.command import Parser
 from sightword.errors import SightwordError, message_of
-from sightword.messages import guess, install_extra
+from sightword.messages import install_extra
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,11 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 an error with a message on standard error, 2 wrong arguments, 130 interrupted.
     """
     parser = _parser()
-    arguments, rest = parser.parse_known_args(argv)
-    if rest:
-        command = getattr(arguments, "parser", parser)
-        near = guess(rest[0].split("=")[0], re.findall(r"--[a-z-]+", command.format_usage()))
-        command.error(f"unrecognized arguments: {' '.join(rest)}{near}")
+    arguments = parser.parse(argv)
     if not hasattr(arguments, "run"):
         parser.print_help(sys.stderr)
         parser.exit(2)
@@ -69,7 +63,7 @@ def _raised_here(error: ModuleNotFoundError) -> bool:
     return module.split(".")[0] in ("sightword", "pipeline")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     parser = Parser(
         prog="sightword",
         description="Train, search and audit encoders of captioned pictures; `dvc repro` runs the stages.",

@@ -9,14 +9,23 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias
 
-from sightword.messages import guess
+from sightword.messages import guess, short
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Run = Callable[[argparse.Namespace], int]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose message on a wrong choice, such as a misspelt command, names the nearest one."""
+    """A parser whose message on a misspelt command, choice or option names the nearest one."""
+
+    def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        """Return the arguments; an unknown one is an error of its command, whose options are known."""
+        arguments, rest = self.parse_known_args(argv)
+        if rest:
+            command = getattr(arguments, "parser", self)
+            near = guess(rest[0].split("=")[0], re.findall(r"--[a-z-]+", command.format_usage()))
+            command.error(f"unrecognized arguments: {short(' '.join(rest))}{near}")
+        return arguments
 
     def error(self, message: str) -> NoReturn:
         """Print usage and message, and exit with 2."""

@@ -118,6 +118,7 @@ def test_column_of_languages_gives_captions_their_language(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("", r"my\.csv, line 1: has no column image \(it has: none\)"),
         (
             "photo,alt,split\n",
             r"has no column caption \(.*\)\. Call the column caption, or set corpus\.columns, such as \{caption: alt",
