@@ -220,7 +220,7 @@ def correlations(
 
 def read(project: Path) -> tuple[Scores, dict[Task, ScoredPairs], dict[Task, Doubles], str]:
     """Return the scores of all experiments, of tf-idf and of LSA; the test pairs; people's scores of the dev pairs; and
-    a hash of the experiments' scores.
+    a hash of the experiments' files.
     """
     tasks = [read_task(name, project / "data/raw/senteval") for name in (BENCHMARK, "SICKRelatedness")]
     dev = {(one.name, "dev"): one.dev for one in tasks if isinstance(one, RelatednessTask)}
@@ -245,7 +245,8 @@ def read(project: Path) -> tuple[Scores, dict[Task, ScoredPairs], dict[Task, Dou
             scores[system] = {key: part.score for key, part in tests.items()}
             scores[system] |= {key: cosine(encode(part.first), encode(part.second)) for key, part in dev.items()}
             captions[system._replace(name=FLOOR, seed=-1)] = texts
-            hashes[str(commit.experiment)] = md5_of(pairs)
+            held = sorted(file for file in place.rglob("*") if file.is_file())
+            hashes |= {f"{commit.experiment}/{file.relative_to(place)}": md5_of(file) for file in held}
         for system, path in tqdm(captions.items(), desc="draws", unit="draw"):
             both = counted(read_texts(path).split("train").texts, {**tests, **dev})
             scores |= {system._replace(name=name): one for name, one in both.items()}
@@ -261,9 +262,9 @@ def main() -> None:
     chosen = mixed(scores, dev)
     found = scores_of(correlations(scores, tests, benchmark.genres or ()))
     found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
-    added = [one for one in scores if one.name == LSA or not one.name.endswith(" alone")]
+    added = [one for one in scores if one.name in (FLOOR, LSA) or not one.name.endswith(" alone")]
     found["note.scorings.sts"] = Score(value=len(added))
-    run = Run(seeds=sorted({*seeds}), inputs={"data/semantics": md5}, scores=found)
+    run = Run(seeds=sorted({*seeds}), inputs={"experiments": md5}, scores=found)
     note = f"Calculated by `study/doses.py` from {len(seeds)} runs, those of the other rows"
     row = Row(topic="draws", name="gains", recipe=None, note=note, runs=[run])
     print(write_row(Path(), row))
