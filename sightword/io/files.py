@@ -234,8 +234,8 @@ def loads(text: str | bytes, **hooks: Any) -> Any:
         value = json.loads(text, **hooks)
     except RecursionError:
         raise ValueError(_DEEP) from None
-    square, curly = ("[", "{") if isinstance(text, str) else (b"[", b"{")
-    if text.count(square) + text.count(curly) <= DEEPEST:  # no deeper than it has brackets; the count is fast
+    text = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:  # no deeper than it has brackets; the count is fast
         return value
     level: list[Any] = [[value]]
     for _ in range(DEEPEST + 1):
