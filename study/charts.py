@@ -1,22 +1,21 @@
-"""Draws the charts of results from tables of the pages: `python -m study.charts` in the repository's folder.
-
-``pages/draws.svg`` is of the row draws/gains.
-"""
+"""Draws the charts that ``pages/charts.yaml`` lays out: `python -m study.charts` in the repository's folder."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from sightword.io import yaml_reader
 from sightword.report.drawing import BLUE, GREEN, GREY, INK, ORANGE, Drawing, drawing_style, plain_axes
 from study.rows import Score, read_rows
 
+LAYOUT = Path("study/pages/charts.yaml")
 OTHERS = ("published", "CLIP")
 """How the names of systems begin that were not measured here; their dots have no filling."""
 LEAST = 5.0
@@ -27,26 +26,6 @@ MARKS = "†‡§⁰¹²³⁴⁵⁶⁷⁸⁹"
 """What stands behind a name in the table, and not in the chart."""
 
 
-DOSES = (500, 2000, 6000)
-"""Numbers of pictures."""
-
-
-class Chart(NamedTuple):
-    """A file, the page and the tables that it is drawn from, and the first of the two columns of R@10."""
-
-    file: Path
-    page: Path
-    tables: tuple[str, ...]
-    column: int = 0
-
-
-CHARTS = [
-    Chart(Path("docs/images/results.svg"), Path("docs/results.md"), ("main",)),
-    Chart(Path("docs/images/languages.svg"), Path("study/pages/languages.md"), ("languages-five", "languages-one")),
-    Chart(Path("study/pages/cells.svg"), Path("study/pages/published-recipe.md"), ("cells",), column=1),
-]
-
-
 class Dots(NamedTuple):
     """A system of the table with its R@10 in percent, from a caption to pictures and from a picture to captions."""
 
@@ -55,14 +34,14 @@ class Dots(NamedTuple):
     image_to_caption: float
 
 
-def dots(page: str, chart: Chart) -> list[Dots]:
+def dots(page: str, chart: Mapping[str, Any]) -> list[Dots]:
     """Return the rows of a page's tables that have R@10 in both directions above :data:`LEAST`, in their order."""
     found = []
-    for name in chart.tables:
+    for name in chart["tables"]:
         table = page.split(f"<!-- table: {name} -->")[1].split("<!-- end -->")[0]
         for line in [line for line in table.splitlines() if line.startswith("| ")][1:]:
             label, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
-            there, back = (re.match(r"\d+\.\d", cell) for cell in cells[chart.column : chart.column + 2])
+            there, back = (re.match(r"\d+\.\d", cell) for cell in cells[chart["column"] : chart["column"] + 2])
             if there and back and (name == "main" or float(back[0]) > LEAST):
                 system = re.sub(r"\[(.+?)\]\(.+?\)", r"\1", label).replace("`", "").strip(f" {MARKS}")
                 found.append(Dots(system, float(there[0]), float(back[0])))
@@ -94,37 +73,36 @@ def draw(rows: list[Dots]) -> Drawing:
     return Drawing("results", "R@10 on test, in percent; the table has the numbers", figure)
 
 
-SERIES = {
-    "right pictures": ("counting", BLUE, "o-"),
-    "wrong pictures": ("counting-wrong", ORANGE, "s--"),
-    "no pictures": ("counting-none", GREY, "^:"),
-    "no pictures, two captions (above tf-idf of one)": ("second", GREEN, "D-."),
-}
-"""The gains of the figure above tf-idf, by what is learned from, with colour and look."""
+LOOKS = ((BLUE, "o-"), (ORANGE, "s--"), (GREY, "^:"), (GREEN, "D-."))
+"""Colour and look of the lines of a chart of gains, in their order."""
 
 
-def draw_gains(scores: Mapping[str, Score]) -> Drawing:
-    """Draw the gains on STS Benchmark above tf-idf of the same captions, a panel for each number of captions."""
-    with drawing_style("draws"):
+def draw_gains(name: str, chart: Mapping[str, Any], scores: Mapping[str, Score]) -> Drawing:
+    """Draw the gains of a chart of ``pages/charts.yaml`` with their intervals."""
+    with drawing_style(name):
         figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
-        panels = figure.subplots(1, 3, sharey=True)
-        for axes, (captions, word) in zip(panels, {1: "one", 2: "two", 5: "five"}.items(), strict=True):
-            for shift, (label, (gain, colour, look)) in enumerate(SERIES.items()):
-                every = [scores.get(f"note.gain.{gain}.{pictures}-{captions}.STSBenchmark") for pictures in DOSES]
+        panels = figure.subplots(1, len(chart["panels"]), sharey=chart["alike"])
+        for axes, (title, places) in zip(panels, chart["panels"].items(), strict=True):
+            for shift, ((label, gain), (colour, look)) in enumerate(zip(chart["lines"].items(), LOOKS, strict=False)):
+                every = [scores.get(f"note.gain.{place.replace('$', gain)}.STSBenchmark") for place in places.values()]
                 y, low = np.array([(one.value, one.low) if one else (np.nan, np.nan) for one in every], float).T * 100
-                at = np.arange(len(DOSES)) + (shift - 1.5) / 12
+                at = np.arange(len(places)) + (shift - (len(chart["lines"]) - 1) / 2) / 12
                 axes.errorbar(at, y, y - low, fmt=look, color=colour, markersize=4.5, linewidth=1.2, label=label)
             axes.axhline(0, color=INK, linewidth=0.8)
-            axes.set_title(f"{word} caption{'s' * (captions > 1)} a picture", fontsize=9)
-            axes.set_xticks(range(len(DOSES)), [f"{pictures:,}" for pictures in DOSES])
-        panels[0].set_ylabel("points of STS Benchmark above\ntf-idf of the same captions")
-        panels[1].set_xlabel("pictures")
+            axes.set_title(title, fontsize=9)
+            axes.set_xticks(range(len(places)), [*places])
+        panels[0].set_ylabel(chart["y"])
+        figure.supxlabel(chart["x"], fontsize=9)
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8.5)
-    return Drawing("draws", "Points of STS Benchmark above tf-idf of the same captions", figure)
+    return Drawing(name, " ".join(chart["y"].split()), figure)
 
 
 if __name__ == "__main__":
-    if gains := read_rows(Path()).get("draws/gains"):
-        Path("study/pages/draws.svg").write_text(draw_gains(gains.runs[0].scores).svg(), "utf-8")
-    for chart in CHARTS:
-        chart.file.write_text(draw(dots(chart.page.read_text("utf-8"), chart)).svg(), "utf-8")
+    rows, layout = read_rows(Path()), yaml_reader.parse(LAYOUT.read_text("utf-8"), LAYOUT)
+    for name, gains in layout["gains"].items():
+        if gains["row"] in rows:
+            drawn = draw_gains(name, gains, rows[gains["row"]].runs[0].scores)
+            LAYOUT.with_name(f"{name}.svg").write_text(drawn.svg(), "utf-8")
+    for file, recall in layout["recall"].items():
+        page = Path(recall["page"]).read_text("utf-8")
+        Path(file).write_text(draw(dots(page, recall)).svg(), "utf-8")

@@ -1,7 +1,8 @@
 """What pictures add to counting, by dose: differences of Pearson's r with people's scores (design: study/README.md).
 
 ``python -m study.doses PROJECT`` in the repository's folder writes the row ``draws/gains``. PROJECT has the experiments
-of study/recipes/grid-draws.yaml and grid-draws-gru.yaml, or some of them, and the raw data that they read.
+of study/recipes/grid-draws.yaml and grid-draws-gru.yaml, or some of them, and the raw data that they read; with
+``grounded/books`` behind it that row of grid-books.yaml, in Spearman's correlation (design: pages/grounded.md).
 
 The score of a pair is the encoder's cosine; with tf-idf it is ``w`` times this cosine and ``1 - w`` times that of
 tf-idf, as of an encoder with a lexical part (``select.lexical_share: 1 - w``). Intervals and tests take Student's
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +36,8 @@ from sightword.evaluation.semantics.relatedness import TfIdf, cosine
 from sightword.evaluation.semantics.results import ScoredPairs, read_pairs
 from sightword.grounded.judging.measuring import BENCHMARK, read_parts
 from sightword.io import yaml_reader
-from sightword.statistics.bootstrap import resampled_pearson
-from sightword.statistics.inference import holm, pearson
+from sightword.statistics.bootstrap import resampled_pearson, resampled_spearman
+from sightword.statistics.inference import holm, pearson, spearman
 from study.rows import Row, Run, Score, write_row
 
 Doubles = NDArray[np.float64]
@@ -53,9 +55,8 @@ FAMILY = {
     "none-alone": ("right alone", "none alone"),
     "wrong-alone": ("right alone", "wrong alone"),
 }
-"""What gains, and above what: the tests that Holm's correction is for."""
-PRIMARY = ("counting", "wrong")
-"""The gains of the primary claim; they are shown by genre too."""
+"""What gains, and above what: the tests that Holm's correction is for. The first two gains are those of the primary
+claim, and are shown by genre too."""
 OTHERS = {
     "counting-alone": ("right alone", FLOOR),
     "counting-wrong": ("wrong fixed", FLOOR),
@@ -69,6 +70,14 @@ OTHERS = {
 """Gains that are described; ``second`` has two captions a picture, and is above tf-idf of one of them."""
 IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 """The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
+T, SHARED, GROUNDED = "t", "cid_only-pid_only", "cg_only-pg_only"
+BY_TEXT = {"counting": (f"{GROUNDED} fixed", FLOOR)} | {
+    f"{name}-{weight}": (f"{GROUNDED} {weight}", f"{name} {weight}")
+    for weight, name in product(("fixed", "alone"), (SHARED, T, f"random-{GROUNDED}"))
+}
+BY_TEXT["most"] = (f"most-{GROUNDED} alone", f"fewest-{GROUNDED} alone")
+"""The family of the amounts of text, by scenario: with random weights, or the fewest or most books, at each amount."""
+AMOUNTS = {0: "random", 11: "fewest", 89: "most"}
 NUMBERS, SAMPLES = 128, 2000
 """Numbers of a vector of LSA, as many as of an encoder's; and resamples."""
 
@@ -118,7 +127,11 @@ def judged(gains: Doubles) -> tuple[Score, float]:
     return score, float(2 * t.sf(abs(value) / error, freedom))
 
 
-def scores_of(tests: Mapping[str, Known]) -> dict[str, Score]:
+def scores_of(
+    tests: Mapping[str, Known],
+    family: Mapping[str, tuple[str, str]] = FAMILY,
+    others: Mapping[str, tuple[str, str]] = OTHERS,
+) -> dict[str, Score]:
     """Return mean correlations as ``note.mean.KIND.WEIGHT.PICTURES-CAPTIONS.TEST``, and gains as ``note.gain.…``.
 
     Gains are named ``GAIN.PICTURES-CAPTIONS.TEST``, and their means over pictures ``GAIN.CAPTIONS.TEST``. The means of
@@ -129,7 +142,7 @@ def scores_of(tests: Mapping[str, Known]) -> dict[str, Score]:
     doses = sorted({one[1:3] for known in tests.values() for one in known})
     for test, known in tests.items():
         part = "." in test
-        gains = {name: FAMILY[name] for name in PRIMARY} if part else {**FAMILY, **OTHERS}
+        gains = dict([*family.items()][:2]) if part else {**family, **others}
         if test == "sts":  # a tenth of its pairs are dev pairs, by which these weights were chosen
             gains = {name: sides for name, sides in gains.items() if "chosen" not in sides[0]}
         for name, sides in gains.items():
@@ -140,7 +153,7 @@ def scores_of(tests: Mapping[str, Known]) -> dict[str, Score]:
                     if len(own := gain(known, sides, some, other)):
                         place = f"note.gain.{name}.{label}.{test}"
                         found[place], chance = judged(own)
-                        if name in FAMILY and some is alike and not part:
+                        if name in family and some is alike and not part:
                             p[place] = chance
         for name, pictures, captions in () if part else {one[:3]: 0 for one in known}:
             values = [own[0] for one, own in known.items() if one[:3] == (name, pictures, captions)]
@@ -148,7 +161,7 @@ def scores_of(tests: Mapping[str, Known]) -> dict[str, Score]:
             found[place] = Score(value=round(float(np.mean(values)), 6))
     for place, corrected in zip(p, holm([*p.values()]), strict=True):
         found |= {f"{place}.p": Score(value=p[place]), f"{place}.corrected": Score(value=corrected)}
-    primary = [p.get(f"note.gain.{name}.1.{BENCHMARK}", 1.0) for name in PRIMARY]
+    primary = [p.get(f"note.gain.{name}.{doses[0][1]}.{BENCHMARK}", 1.0) for name in [*family][:2]]
     return {**found, "note.primary.p": Score(value=max(primary))}
 
 
@@ -171,7 +184,7 @@ def mixed(scores: Scores, gold: Mapping[Task, Doubles]) -> dict[str, float]:
         kind = name.removesuffix(" alone")
         best = chosen[f"{kind}.{pictures}-{captions}"] = float(WEIGHTS[int(np.argmax(on_dev))])
         for one in some:
-            for label, weight in (("fixed", FIXED), ("chosen", best)):
+            for label, weight in {"fixed": FIXED, **({"chosen": best} if gold else {})}.items():
                 scores[one._replace(name=f"{kind} {label}")] = {task: beside(one, task, weight) for task in scores[one]}
     return chosen
 
@@ -196,8 +209,9 @@ def counted(
 
 
 def correlations(
-    scores: Scores, pairs: Mapping[Task, ScoredPairs], genres: Sequence[str]
-) -> dict[str, dict[System, Doubles]]:
+    scores: Scores, pairs: Mapping[Task, ScoredPairs], genres: Sequence[str],
+    measure: Callable[..., float | None] = pearson, resampled: Callable[..., Doubles] = resampled_pearson,
+) -> dict[str, dict[System, Doubles]]:  # fmt: skip
     """Return the correlations of all systems by test.
 
     The tests are STSBenchmark, as a whole and by genre, SICKRelatedness, and ``sts``, the mean of the subtasks of STS12
@@ -213,60 +227,98 @@ def correlations(
             kinds = {"sts": whole, f"sts.{'captions' if key in IMAGE_CAPTIONS else 'others'}": whole}
         for test, chosen in kinds.items():
             gold, own = part.gold[chosen], every[:, chosen]
-            drawn = resampled_pearson(gold, own, samples=SAMPLES, seed=0, name="\t".join(key))
-            found.setdefault(test, []).append(np.column_stack([[pearson(gold, one) or 0.0 for one in own], drawn]))
+            drawn = resampled(gold, own, samples=SAMPLES, seed=0, name="\t".join(key))
+            found.setdefault(test, []).append(np.column_stack([[measure(gold, one) or 0.0 for one in own], drawn]))
     return {test: dict(zip(scores, np.mean(every, axis=0), strict=True)) for test, every in found.items()}
 
 
-def read(project: Path) -> tuple[Scores, dict[Task, ScoredPairs], dict[Task, Doubles], str]:
-    """Return the scores of all experiments, of tf-idf and of LSA; the test pairs; people's scores of the dev pairs; and
-    a hash of the experiments' scores.
-    """
+def experiments(project: Path, name: str, files: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield each experiment whose name begins so, and a folder with these files of it, which the next one removes."""
+    cache = Cache(project)
+    with Repository(project) as repository, tempfile.TemporaryDirectory() as folder:
+        every = [one for one in repository.experiments() if str(one.experiment).startswith(name)]
+        for commit in tqdm(every, desc="experiments", unit="run"):
+            place = Path(folder) / commit.sha
+            take_out(files, place, lock=repository.lock(commit), commit=commit, cache=cache, repository=repository)
+            yield str(commit.experiment), place
+
+
+def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
+    """Return the seeds of all experiments of the draws, a hash of the experiments' scores, and the gains."""
     tasks = [read_task(name, project / "data/raw/senteval") for name in (BENCHMARK, "SICKRelatedness")]
     dev = {(one.name, "dev"): one.dev for one in tasks if isinstance(one, RelatednessTask)}
     scores: Scores = {}
     tests: dict[Task, ScoredPairs] = {}
-    captions, hashes = dict[System, Path](), dict[str, str]()
+    captions, hashes = dict[System, list[str]](), dict[str, str]()
     files = ["data/semantics/pairs.parquet", "models/encoder", "data/captions/captions.parquet", "params.yaml"]
-    cache = Cache(project)
-    with Repository(project) as repository, tempfile.TemporaryDirectory() as folder:
-        every = [one for one in repository.experiments() if str(one.experiment).startswith("draws-")]
-        for commit in tqdm(every, desc="experiments", unit="run"):
-            place = Path(folder) / commit.sha
-            pairs, encoder, texts, values = (place / file for file in files)
-            take_out(files, place, lock=repository.lock(commit), commit=commit, cache=cache, repository=repository)
-            params = yaml_reader.parse(values.read_text("utf-8"), values)
-            own, train = params["captions"], params["train"]
-            kind = "gru" if train["cell"] == "gru" else KINDS[train["pictures"]]
-            name = RANDOM if train["rate_max"] < 1e-9 else f"{kind} alone"
-            system = System(name, own["train_pictures"], own["train_captions"], own["draw_seed"], train["seed"])
-            tests = read_pairs(pairs).subtasks
-            encode = SentenceEncoder.load(encoder).encode
+    for experiment, place in experiments(project, "draws-", files):
+        pairs, encoder, texts, values = (place / file for file in files)
+        params = yaml_reader.parse(values.read_text("utf-8"), values)
+        own, train = params["captions"], params["train"]
+        kind = "gru" if train["cell"] == "gru" else KINDS[train["pictures"]]
+        name = RANDOM if train["rate_max"] < 1e-9 else f"{kind} alone"
+        system = System(name, own["train_pictures"], own["train_captions"], own["draw_seed"], train["seed"])
+        tests = read_pairs(pairs).subtasks
+        encode = SentenceEncoder.load(encoder).encode
+        scores[system] = {key: part.score for key, part in tests.items()}
+        scores[system] |= {key: cosine(encode(part.first), encode(part.second)) for key, part in dev.items()}
+        captions[system._replace(name=FLOOR, seed=-1)] = read_texts(texts).split("train").texts
+        hashes[experiment] = md5_of(pairs)
+    for system, some in tqdm(captions.items(), desc="draws", unit="draw"):
+        both = counted(some, {**tests, **dev})
+        scores |= {system._replace(name=name): one for name, one in both.items()}
+    seeds = [one.seed for one in scores if one.seed >= 0]
+    chosen = mixed(scores, {key: part.gold for key, part in dev.items()})
+    found = scores_of(correlations(scores, tests, genres))
+    found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
+    added = [one for one in scores if one.name == LSA or not one.name.endswith(" alone")]
+    found["note.scorings.sts"] = Score(value=len(added))
+    return seeds, {"data/semantics": hash_listing(hashes)}, found
+
+
+def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
+    """Return the same of the experiments by amount of text; a seed is a draw too."""
+    scores: Scores = {}
+    hashes = dict[str, str]()
+    for experiment, place in experiments(project, "books-", ["data/grounded", "data/corpus/captions.parquet"]):
+        captions = read_texts(place / "data/corpus/captions.parquet").split("train").texts
+        for path in sorted(place.glob("data/grounded/*/pairs.parquet")):
+            (scenario, _, seed), tests = path.parent.name.rpartition("-"), read_pairs(path).subtasks
+            system = System(f"{scenario} alone", int(experiment.split("-")[1]), 5, int(seed), int(seed))
             scores[system] = {key: part.score for key, part in tests.items()}
-            scores[system] |= {key: cosine(encode(part.first), encode(part.second)) for key, part in dev.items()}
-            captions[system._replace(name=FLOOR, seed=-1)] = texts
-            hashes[str(commit.experiment)] = md5_of(pairs)
-        for system, path in tqdm(captions.items(), desc="draws", unit="draw"):
-            both = counted(read_texts(path).split("train").texts, {**tests, **dev})
-            scores |= {system._replace(name=name): one for name, one in both.items()}
-    return scores, tests, {key: part.gold for key, part in dev.items()}, hash_listing(hashes)
+            hashes[f"{experiment}/{path.parent.name}"] = md5_of(path)
+    seeds, floor = [one.seed for one in scores], counted(captions, tests)[FLOOR]
+    scores |= {one._replace(name=FLOOR, seed=-1): floor for one in [*scores]}
+    mixed(scores, {})
+    found = correlations(scores, tests, genres, spearman, resampled_spearman)
+    others = {
+        f"counting-{start}{name}-{weight}": (f"{start}{name} {weight}", FLOOR)
+        for start, name, weight in product(("", "random-"), (T, SHARED, GROUNDED), ("alone", "fixed"))
+    }
+    gains = scores_of({test: at_each(known) for test, known in found.items()}, BY_TEXT, others)
+    gains["note.scorings.pairs"] = Score(value=len(seeds))
+    return seeds, {"data/grounded": hash_listing(hashes)}, gains
+
+
+def at_each(known: Known) -> Known:
+    """Return the systems that read books, and those of :data:`AMOUNTS` by their other names at each amount."""
+    read = {one: own for one, own in known.items() if one.pictures}
+    ends = [one for one in known if one.pictures in AMOUNTS]
+    return read | {
+        one._replace(name=f"{AMOUNTS[one.pictures]}-{one.name}", pictures=books): known[one]
+        for one, books in product(ends, {one.pictures for one in read})
+    }
 
 
 def main() -> None:
     """Write the gains."""
     project = Path(sys.argv[1])
+    topic, name = (sys.argv[2:] or ["draws/gains"])[0].split("/")
     (benchmark,), _ = read_parts([BENCHMARK], project / "data/raw/senteval")
-    scores, tests, dev, md5 = read(project)
-    seeds = sorted(one.seed for one in scores if one.seed >= 0)
-    chosen = mixed(scores, dev)
-    found = scores_of(correlations(scores, tests, benchmark.genres or ()))
-    found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
-    added = [one for one in scores if one.name == LSA or not one.name.endswith(" alone")]
-    found["note.scorings.sts"] = Score(value=len(added))
-    run = Run(seeds=sorted({*seeds}), inputs={"data/semantics": md5}, scores=found)
+    seeds, inputs, found = {"draws": draws, "grounded": amounts}[topic](project, benchmark.genres or ())
+    run = Run(seeds=sorted({*seeds}), inputs=inputs, scores=found)
     note = f"Calculated by `study/doses.py` from {len(seeds)} runs, those of the other rows"
-    row = Row(topic="draws", name="gains", recipe=None, note=note, runs=[run])
-    print(write_row(Path(), row))
+    print(write_row(Path(), Row(topic=topic, name=name, recipe=None, note=note, runs=[run])))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from scipy.stats import ttest_1samp
 from sightword.evaluation.semantics.relatedness import TfIdf
 from sightword.evaluation.semantics.results import ScoredPairs
 from sightword.statistics.inference import holm
-from study.doses import FAMILY, FLOOR, LSA, System, correlations, counted, gain, judged, mixed, scores_of
+from study.doses import FAMILY, FLOOR, LSA, System, at_each, correlations, counted, gain, judged, mixed, scores_of
 
 PAIRS = 200
 KEYS = (("STS12", "MSRvid"), ("STS13", "OnWN"), ("STSBenchmark", "cosine"))
@@ -117,3 +117,11 @@ def test_lsa_is_the_decomposition_of_the_captions():
     cosines = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     assert found[LSA][DEV] == pytest.approx(cosines)
     assert found[FLOOR][DEV] == pytest.approx(tfidf.cosines(pairs.first, pairs.second))
+
+
+def test_ends_of_the_amounts_stand_at_each_amount():
+    known = {System("a alone", books, 5, 0, 0): np.array([books]) for books in (0, 11, 22, 89)}
+    found = at_each(known)
+    assert {one.pictures for one in found} == {11, 22, 89}
+    for name, books in {"random-a": 0, "fewest-a": 11, "most-a": 89}.items():
+        assert [found[System(f"{name} alone", place, 5, 0, 0)][0] for place in (11, 22, 89)] == [books] * 3

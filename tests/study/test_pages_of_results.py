@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sightword.entailment.judging import TAKEN
 from sightword.errors import FileFormatError, ParamsError
+from sightword.io import yaml_reader
 from study import __main__ as command
 from study import charts, origins, prose
 from study.rows import Row, read_rows, read_topic, write_row
@@ -207,9 +208,11 @@ def test_charts_have_the_numbers_of_the_tables(repository):
     def texts(svg: str) -> list[str]:
         return re.findall(r"<text [^>]*>([^<]+)</text>", svg)
 
-    for chart in charts.CHARTS:
-        rows = charts.dots((repository / chart.page).read_text("utf-8"), chart)
-        committed = texts((repository / chart.file).read_text("utf-8"))
+    for file, chart in yaml_reader.parse((repository / charts.LAYOUT).read_text("utf-8"), charts.LAYOUT)[
+        "recall"
+    ].items():
+        rows = charts.dots((repository / chart["page"]).read_text("utf-8"), chart)
+        committed = texts((repository / file).read_text("utf-8"))
         numbers = [f"{value:.1f}" for row in rows for value in row[1:]]
         assert [text for text in committed if re.fullmatch(r"\d+\.\d", text)] == numbers, "run `python -m study.charts`"
 
