@@ -244,7 +244,7 @@ def experiments(project: Path, name: str, files: Sequence[str]) -> Iterator[tupl
 
 
 def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
-    """Return the seeds of all experiments of the draws, a hash of the experiments' scores, and the gains."""
+    """Return the seeds of all experiments of the draws, a hash of the experiments' files, and the gains."""
     tasks = [read_task(name, project / "data/raw/senteval") for name in (BENCHMARK, "SICKRelatedness")]
     dev = {(one.name, "dev"): one.dev for one in tasks if isinstance(one, RelatednessTask)}
     scores: Scores = {}
@@ -263,7 +263,8 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
         scores[system] = {key: part.score for key, part in tests.items()}
         scores[system] |= {key: cosine(encode(part.first), encode(part.second)) for key, part in dev.items()}
         captions[system._replace(name=FLOOR, seed=-1)] = read_texts(texts).split("train").texts
-        hashes[experiment] = md5_of(pairs)
+        held = sorted(file for file in place.rglob("*") if file.is_file())
+        hashes |= {f"{experiment}/{file.relative_to(place)}": md5_of(file) for file in held}
     for system, some in tqdm(captions.items(), desc="draws", unit="draw"):
         both = counted(some, {**tests, **dev})
         scores |= {system._replace(name=name): one for name, one in both.items()}
@@ -271,9 +272,9 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
     chosen = mixed(scores, {key: part.gold for key, part in dev.items()})
     found = scores_of(correlations(scores, tests, genres))
     found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
-    added = [one for one in scores if one.name == LSA or not one.name.endswith(" alone")]
+    added = [one for one in scores if one.name in (FLOOR, LSA) or not one.name.endswith(" alone")]
     found["note.scorings.sts"] = Score(value=len(added))
-    return seeds, {"data/semantics": hash_listing(hashes)}, found
+    return seeds, {"experiments": hash_listing(hashes)}, found
 
 
 def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:

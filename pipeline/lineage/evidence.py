@@ -217,8 +217,10 @@ def _read(text: bytes) -> tuple[Facts | None, str]:
         return None, f"written by another version of Sightword ({schemas}), so not used"
     with contextlib.suppress(KeyError, TypeError, AttributeError):
         entry = entry_key(facts["stage"], **facts["ran"])
-        hash((*facts["outs"].items(), *_inputs(entry_of(facts)), *facts.setdefault("packages", {}).items()))
-        texts = isinstance(facts["started"], str) and isinstance(facts["stage"], str)
+        ran = facts["ran"]
+        hash((*facts["outs"].items(), *ran["deps"].items(), *facts.setdefault("packages", {}).items()))
+        texts = all(isinstance(one, str) for one in (facts["started"], facts["stage"], ran["command"]))
+        texts = texts and all(isinstance(part, dict) for part in ran["params"].values())
         if texts and facts["id"] == run_id(entry, facts["outs"]):
             return {**facts, "entry": entry}, ""
     return None, "edited, so not used as facts of runs"

@@ -234,10 +234,13 @@ def loads(text: str | bytes, **hooks: Any) -> Any:
         value = json.loads(text, **hooks)
     except RecursionError:
         raise ValueError(_DEEP) from None
+    square, curly = ("[", "{") if isinstance(text, str) else (b"[", b"{")
+    if text.count(square) + text.count(curly) <= DEEPEST:  # no deeper than it has brackets; the count is fast
+        return value
     level: list[Any] = [[value]]
     for _ in range(DEEPEST + 1):
         inner = (one for outer in level for one in (outer.values() if isinstance(outer, dict) else outer))
-        level = [one for one in inner if isinstance(one, dict | list)]
+        level = [one for one in inner if isinstance(one, (dict, list))]
         if not level:
             return value
     raise ValueError(_DEEP)

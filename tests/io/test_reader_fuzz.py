@@ -309,7 +309,6 @@ READERS = {
     "edges": of("e.csv", EDGES, lambda path: closure(read_edges(path, ["hypernym"]), paths=True)),
     "edges.gz": of("e.csv.gz", gzip.compress(EDGES.encode()), lambda path: read_edges(path, ["hypernym"])),
     "pairs": of("p.tsv", "hyponym\thypernym\tlabel\ndog\tcat\t1\n", lambda path: read_pairs(path, IDS)),
-    "li2019": of("li.txt", "IsA\tdog\tanimal\t1\nIsA\tcat\tdog\t0\n", lambda path: read_pairs(path, IDS)),
     "ganea2018": Reader(
         {"n.tsv.vocab": "0\tdog\n1\tcat\n2\tanimal\n", "n.tsv.test": "2\t0\n2\t1\n", "n.tsv.test_neg": "0\t1\n"},
         lambda folder: read_pairs(folder / "n.tsv.test", IDS),

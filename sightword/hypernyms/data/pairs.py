@@ -34,7 +34,7 @@ ROUNDS = 60
 """Random draws of false pairs before the remaining pairs are enumerated or left out."""
 RELEASED = 4000
 """True pairs of the published test split."""
-OWN, LI, GANEA = "table", "li2019", "ganea2018"
+OWN, GANEA = "table", "ganea2018"
 """The layouts of given lists."""
 TODO = "Run `make hypernyms` (without make: `rm -f hypernyms/.dvcignore && dvc repro hypernyms/dvc.yaml`)."
 FORMAT = Format("taxonomy.json", 3, TODO, FileFormatError)
@@ -45,7 +45,6 @@ _Labelled = tuple[tuple[str, str], bool, str]
 """Hyponym and hypernym, whether the pair is true, and the place for messages."""
 
 _OWN = Table(("hyponym", "hypernym", "label"), CorpusError, quotes=True)
-_LI = Table(("IsA", "hyponym", "hypernym", "label"), CorpusError, header=False, quotes=True)
 _GANEA = Table(("hypernym", "hyponym"), CorpusError, header=False, separator="\t")
 _VOCABULARY = Table(("number", "name"), CorpusError, header=False, separator="\t")
 
@@ -67,7 +66,7 @@ class ConceptPairs:
 
 
 class PairList(NamedTuple):
-    """Labelled pairs of concepts; ``layout`` is :data:`OWN`, :data:`LI`, :data:`GANEA`, or ``drawn``."""
+    """Labelled pairs of concepts; ``layout`` is :data:`OWN`, :data:`GANEA`, or ``drawn``."""
 
     hyponyms: Ids
     hypernyms: Ids
@@ -313,8 +312,6 @@ def _protocol(entry: dict[str, Any], settings: TaxonomySettings, layout: str, tr
     """Return the published protocol that the split follows; empty for none."""
     if settings.format == "sample" or entry["concepts"] <= 80_000:
         return ""
-    if layout == LI:
-        return layout
     if layout == GANEA:  # test has 5 % of the pairs that are no edges; training has 0, 10, 25, 50 or 90 %
         return f"{layout}-{round(5.0 * (~train.direct).sum() / entry['test']['true'])}"
     if any(entry[name][label] != RELEASED for name in ("dev", "test") for label in ("true", "false")):
@@ -365,10 +362,9 @@ def spread(draws: Sequence[Mapping[str, float]]) -> dict[str, Any]:
 
 
 def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
-    """Read a list of labelled pairs, plain or ``.gz``, in one of three layouts.
+    """Read a list of labelled pairs, plain or ``.gz``, in one of two layouts.
 
     * a table with the columns ``hyponym``, ``hypernym`` and ``label`` (1 or 0);
-    * Li et al. (2019): ``IsA``, hyponym, hypernym, label, without a header;
     * Ganea et al. (2018): ids of hypernym and hyponym, all true; the false ones are in a second file with ``_neg``
       behind the list's name, and the names of the ids in the file ``vocab``.
 
@@ -379,15 +375,14 @@ def read_pairs(path: Pathish, ids: dict[str, int]) -> PairList:
     _, first = next(cells(where, CorpusError), (1, []))
     if len(first) == 2 and all(cell.strip().isdecimal() for cell in first):
         return _ganea(where, ids)
-    layout = LI if len(first) == 4 and first[0].strip() == "IsA" else OWN
     rows: list[_Labelled] = []
-    for place, (*_, low, high, label) in (_LI if layout == LI else _OWN).rows(where):
+    for place, (low, high, label) in _OWN.rows(where):
         if label not in ("0", "1"):
             raise CorpusError(f"the label is {quote(label)}", where=place, expected="1 or 0")
         for name in (low, high):
             _check_known(name, ids, place)
         rows.append(((low, high), label == "1", place))
-    return _pair_list(rows, ids, layout)
+    return _pair_list(rows, ids, OWN)
 
 
 def _ganea(where: Path, ids: dict[str, int]) -> PairList:
