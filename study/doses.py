@@ -288,7 +288,7 @@ def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, 
             system = System(f"{scenario} alone", int(experiment.split("-")[1]), 5, int(seed), int(seed))
             scores[system] = {key: part.score for key, part in tests.items()}
             hashes[f"{experiment}/{path.parent.name}"] = md5_of(path)
-    seeds, floor = [one.seed for one in scores], counted(captions, tests)[FLOOR]
+    seeds, floor = [one.seed for one in scores], counted(captions, tests, numbers=1)[FLOOR]
     scores |= {one._replace(name=FLOOR, seed=-1): floor for one in [*scores]}
     mixed(scores, {})
     found = correlations(scores, tests, genres, spearman, resampled_spearman)
