@@ -219,9 +219,9 @@ def _read(text: bytes) -> tuple[Facts | None, str]:
         entry = entry_key(facts["stage"], **facts["ran"])
         ran = facts["ran"]
         hash((*facts["outs"].items(), *ran["deps"].items(), *facts.setdefault("packages", {}).items()))
-        texts = all(isinstance(one, str) for one in (facts["started"], facts["stage"], ran["command"]))
-        texts = texts and all(isinstance(part, dict) for part in ran["params"].values())
-        if texts and facts["id"] == run_id(entry, facts["outs"]):
+        whole = all(isinstance(one, str) for one in (facts["started"], facts["stage"], ran["command"]))
+        whole = whole and all(isinstance(part, dict) for part in ran["params"].values())
+        if whole and facts["id"] == run_id(entry, facts["outs"]):
             return {**facts, "entry": entry}, ""
     return None, "edited, so not used as facts of runs"
 
