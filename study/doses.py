@@ -233,7 +233,7 @@ def correlations(
 
 
 def experiments(project: Path, name: str, files: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Yield each experiment whose name begins so, and a folder with these files of it, which the next one removes."""
+    """Yield each experiment whose name begins so, and a folder with these files of it; all leave at the end."""
     cache = Cache(project)
     with Repository(project) as repository, tempfile.TemporaryDirectory() as folder:
         every = [one for one in repository.experiments() if str(one.experiment).startswith(name)]
@@ -278,7 +278,10 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
 
 
 def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
-    """Return the same of the experiments by amount of text; a seed is a draw too."""
+    """Return the seeds of all encoders by amount of text, a hash of their scores, and the gains.
+
+    The pictures of a system are its novels, and each seed is a draw.
+    """
     scores: Scores = {}
     hashes = dict[str, str]()
     for experiment, place in experiments(project, "books-", ["data/grounded", "data/corpus/captions.parquet"]):
@@ -297,7 +300,7 @@ def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, 
         for start, name, weight in product(("", "random-"), (T, SHARED, GROUNDED), ("alone", "fixed"))
     }
     gains = scores_of({test: at_each(known) for test, known in found.items()}, BY_TEXT, others)
-    gains["note.scorings.pairs"] = Score(value=len(seeds))
+    gains["note.scorings.pairs"] = Score(value=len(seeds) + 1)
     return seeds, {"data/grounded": hash_listing(hashes)}, gains
 
 
@@ -318,7 +321,7 @@ def main() -> None:
     (benchmark,), _ = read_parts([BENCHMARK], project / "data/raw/senteval")
     seeds, inputs, found = {"draws": draws, "grounded": amounts}[topic](project, benchmark.genres or ())
     run = Run(seeds=sorted({*seeds}), inputs=inputs, scores=found)
-    note = f"Calculated by `study/doses.py` from {len(seeds)} runs, those of the other rows"
+    note = f"Calculated by `study/doses.py` from {len(seeds)} encoders of its grid"
     print(write_row(Path(), Row(topic=topic, name=name, recipe=None, note=note, runs=[run])))
 
 
