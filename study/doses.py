@@ -232,15 +232,23 @@ def correlations(
     return {test: dict(zip(scores, np.mean(every, axis=0), strict=True)) for test, every in found.items()}
 
 
-def experiments(project: Path, name: str, files: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Yield each experiment whose name begins so, and a folder with these files of it; all leave at the end."""
+def experiments(project: Path, name: str, files: Sequence[str]) -> Iterator[tuple[str, Path, dict[str, str]]]:
+    """Yield each experiment whose name begins so, a folder with these files of it, and their hashes by name.
+
+    All folders leave at the end.
+    """
     cache = Cache(project)
     with Repository(project) as repository, tempfile.TemporaryDirectory() as folder:
         every = [one for one in repository.experiments() if str(one.experiment).startswith(name)]
         for commit in tqdm(every, desc="experiments", unit="run"):
             place = Path(folder) / commit.sha
             take_out(files, place, lock=repository.lock(commit), commit=commit, cache=cache, repository=repository)
-            yield str(commit.experiment), place
+            held = sorted(file for file in place.rglob("*") if file.is_file())
+            yield (
+                str(commit.experiment),
+                place,
+                {f"{commit.experiment}/{file.relative_to(place)}": md5_of(file) for file in held},
+            )
 
 
 def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
@@ -251,7 +259,8 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
     tests: dict[Task, ScoredPairs] = {}
     captions, hashes = dict[System, list[str]](), dict[str, str]()
     files = ["data/semantics/pairs.parquet", "models/encoder", "data/captions/captions.parquet", "params.yaml"]
-    for experiment, place in experiments(project, "draws-", files):
+    for _, place, held in experiments(project, "draws-", files):
+        hashes |= held
         pairs, encoder, texts, values = (place / file for file in files)
         params = yaml_reader.parse(values.read_text("utf-8"), values)
         own, train = params["captions"], params["train"]
@@ -263,8 +272,6 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
         scores[system] = {key: part.score for key, part in tests.items()}
         scores[system] |= {key: cosine(encode(part.first), encode(part.second)) for key, part in dev.items()}
         captions[system._replace(name=FLOOR, seed=-1)] = read_texts(texts).split("train").texts
-        held = sorted(file for file in place.rglob("*") if file.is_file())
-        hashes |= {f"{experiment}/{file.relative_to(place)}": md5_of(file) for file in held}
     for system, some in tqdm(captions.items(), desc="draws", unit="draw"):
         both = counted(some, {**tests, **dev})
         scores |= {system._replace(name=name): one for name, one in both.items()}
@@ -278,19 +285,20 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
 
 
 def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
-    """Return the seeds of all encoders by amount of text, a hash of their scores, and the gains.
+    """Return the seeds of all encoders by amount of text, a hash of the experiments' files, and the gains.
 
     The pictures of a system are its novels, and each seed is a draw.
     """
     scores: Scores = {}
     hashes = dict[str, str]()
-    for experiment, place in experiments(project, "books-", ["data/grounded", "data/corpus/captions.parquet"]):
+    files = ["data/grounded", "data/corpus/captions.parquet"]
+    for experiment, place, held in experiments(project, "books-", files):
+        hashes |= held
         captions = read_texts(place / "data/corpus/captions.parquet").split("train").texts
         for path in sorted(place.glob("data/grounded/*/pairs.parquet")):
             (scenario, _, seed), tests = path.parent.name.rpartition("-"), read_pairs(path).subtasks
             system = System(f"{scenario} alone", int(experiment.split("-")[1]), 5, int(seed), int(seed))
             scores[system] = {key: part.score for key, part in tests.items()}
-            hashes[f"{experiment}/{path.parent.name}"] = md5_of(path)
     seeds, floor = [one.seed for one in scores], counted(captions, tests, numbers=1)[FLOOR]
     scores |= {one._replace(name=FLOOR, seed=-1): floor for one in [*scores]}
     mixed(scores, {})
@@ -301,7 +309,7 @@ def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, 
     }
     gains = scores_of({test: at_each(known) for test, known in found.items()}, BY_TEXT, others)
     gains["note.scorings.pairs"] = Score(value=len(seeds) + 1)
-    return seeds, {"data/grounded": hash_listing(hashes)}, gains
+    return seeds, {"experiments": hash_listing(hashes)}, gains
 
 
 def at_each(known: Known) -> Known:
