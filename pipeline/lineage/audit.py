@@ -13,7 +13,7 @@ from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import STORED, Evidence, KnownFacts, known_facts
 from pipeline.lineage.facts import OUTS, Tally, listed, tallies
 from pipeline.lineage.files import Snapshot, State, Workspace, snapshot
-from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, lock_here, within
+from pipeline.lineage.lock import Artefact, Entry, Lock, changes, is_code, joined, lock_here, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import DVC_YAML, LEDGER, LOCK, LOCKS, Pipeline, folder_of, pipelines
 from pipeline.systems import published_by
@@ -283,20 +283,23 @@ def _weights(link: Link) -> dict[str, str]:
 def _find_commits(traced: Audit, repository: Repository, revision: Commit | None) -> None:
     """Find the commit that recorded each link's state first: of the newest unbroken row of commits with this state."""
     waiting = {link.entry.name: link for link in traced.links}
-    for commit in repository.commits(LOCKS, start=revision.sha if revision else "HEAD"):
+    commits = repository.commits(LOCKS, start=revision.sha if revision else "HEAD")
+    for commit, texts in zip(commits, repository.lock_texts(commits), strict=True):
         if not waiting:
             break
-        lock = repository.lock_or_none(commit, [link.entry for link in waiting.values()])
+        recorded = joined(texts, lenient=True, wanted=[link.entry for link in waiting.values()]).entries
         for name, link in list(waiting.items()):
-            if lock is not None and lock.entries.get(name) == link.entry:
+            if recorded.get(name) == link.entry:
                 link.commit = revision if revision and revision.sha == commit.sha else commit
             elif link.commit is not None:
                 del waiting[name]
     homeless = [link for link in traced.links if link.commit is None]
+    experiments = repository.experiments() if homeless else []
     entries = [link.entry for link in homeless]
-    experiments = [(one, repository.lock_or_none(one, entries)) for one in repository.experiments()] if homeless else []
+    locks = [joined(texts, lenient=True, wanted=entries) for texts in repository.lock_texts(experiments)]
     for link, entry in zip(homeless, entries, strict=True):
-        link.commit = next((one for one, lock in experiments if lock and lock.entries.get(entry.name) == entry), None)
+        both = zip(experiments, locks, strict=True)
+        link.commit = next((one for one, lock in both if lock.entries.get(entry.name) == entry), None)
 
 
 def _evaluate(traced: Audit, here: Workspace, then: Snapshot) -> None:

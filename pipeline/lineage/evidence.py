@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import glob
 import importlib.metadata
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -42,6 +43,8 @@ STORED = "stored"
 SHOWN = 3
 """Differences that a sentence names before it counts the rest."""
 _MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
+_HEAD = re.compile(rb'\{\n "schema": %d,\n "stage": "([^"\\]+)",\n' % SCHEMA)
+_ID = re.compile(rb'\n "id": "([0-9a-f.]+)",\n')
 
 Facts = dict[str, Any]
 Verdict = Literal["run recorded", "contradicted", "never seen to run"]
@@ -94,6 +97,21 @@ class _Run(NamedTuple):
     this_kind: bool
 
 
+class _File:
+    """A file of facts, which is read when it is asked for: a history has thousands."""
+
+    def __init__(self, source: str, text: bytes) -> None:
+        self.source, self.text = source, text
+        head, name = _HEAD.match(text), _ID.search(text)
+        # What the text says, before it is checked; empty for a text that was not written as a run writes it.
+        self.stage, self.id = (head[1].decode(), name[1].decode()) if head and name else ("", "")
+
+    @functools.cached_property
+    def checked(self) -> tuple[Facts | None, str]:
+        """The facts, or the reason for which nobody can rely on them."""
+        return _read(self.text)
+
+
 class KnownFacts:
     """The facts in some folders and, of a project, those in git. A line of the log names the unreliable files."""
 
@@ -101,26 +119,27 @@ class KnownFacts:
         self._folders, self._project = folders, project
         self._weighed: dict[tuple[str, tuple[Artefact, ...]], Evidence] = {}
         self._locks: dict[Any, Lock | None] = {}
+        self._told: set[_File] = set()
 
     def of(self, entry: Entry) -> Facts | None:
         """Return the facts of the run that made an entry, from the first place that has them; None without any."""
-        return self._all.get(run_id(entry.key, hashes(entry.outs)), ("", None))[1]
+        name = run_id(entry.key, hashes(entry.outs))
+        runs = (self._read(files, lambda file: file.id == name).get(name) for files in self._places())
+        return next((run[1] for run in runs if run), None)
 
     def wrote(self, stage: str, path: str, md5: str) -> bool:
         """Return whether a run of a stage wrote an output with a hash."""
-        return any(facts["outs"].get(path) == md5 for _, facts in self._of_stage.get(stage, ()))
+        found = (self._read(files, lambda file: md5.encode() in file.text).values() for files in self._places())
+        return any(facts["stage"] == stage and facts["outs"].get(path) == md5 for runs in found for _, facts in runs)
 
     def scorings(self) -> Iterator[tuple[str, Scoring]]:
-        """Yield each scoring, with the address of the stage."""
-        for _, facts in self._all.values():
+        """Yield each scoring, with the address of the stage; facts in git have none."""
+        for _, facts in self._read(self._here, lambda file: f'"{SCORINGS}"'.encode() in file.text).values():
             for scoring in scorings_of(facts) or ():
                 yield stage_of(facts["stage"]), scoring
 
-    def __iter__(self) -> Iterator[Facts]:
-        return (facts for _, facts in self._all.values())
-
     def __bool__(self) -> bool:
-        return bool(self._all)
+        return any(file.checked[0] for files in self._places() for file in files)
 
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
@@ -143,7 +162,7 @@ class KnownFacts:
             return Evidence("run recorded", f"facts of a run of {started(facts)}")
         runs = [
             (_run(source, facts, entry), facts)
-            for source, facts in self._of_stage.get(entry.name, ())
+            for source, facts in self._of_stage(entry.name)
             if facts["entry"] == entry.key or facts["outs"].items() & hashes(entry.outs).items()
         ]
         kept = _kept(entry)
@@ -165,45 +184,58 @@ class KnownFacts:
                     return lock.entries.get(entry.name) == entry
         return False
 
-    @functools.cached_property
-    def _of_stage(self) -> dict[str, list[tuple[str, Facts]]]:
-        """The sources and facts of each stage's runs."""
-        by_entry: dict[str, list[tuple[str, Facts]]] = {}
-        for source, facts in self._all.values():
-            by_entry.setdefault(facts["stage"], []).append((source, facts))
-        return by_entry
+    def _of_stage(self, stage: str) -> list[tuple[str, Facts]]:
+        """Return the sources and facts of a stage's runs."""
+        runs: dict[str, tuple[str, Facts]] = {}
+        for files in self._places():
+            runs = self._read(files, lambda file: file.stage == stage) | runs
+        return [run for run in runs.values() if run[1]["stage"] == stage]
 
-    @functools.cached_property
-    def _all(self) -> dict[str, tuple[str, Facts]]:
-        """The source and the facts of each run."""
-        by_digest: dict[str, tuple[str, Facts]] = {}
+    def _read(self, files: Sequence[_File], wanted: Callable[[_File], bool]) -> dict[str, tuple[str, Facts]]:
+        """Return the source and the facts of each run that is wanted, and of those in files of another layout."""
+        runs: dict[str, tuple[str, Facts]] = {}
         unused: dict[str, list[str]] = {}
-        for source, text in self._texts():
-            facts, why = _read(text)
-            if facts is not None:
-                by_digest.setdefault(facts["id"], (source, facts))
-            else:
-                unused.setdefault(why, []).append(source)
+        for file in files:
+            if file.id and (file.id in runs or not wanted(file)):
+                continue
+            facts, why = file.checked
+            if facts:
+                runs.setdefault(facts["id"], (file.source, facts))
+            elif file not in self._told:
+                self._told.add(file)
+                unused.setdefault(why, []).append(file.source)
         for why, (first, *more) in unused.items():
             log.warning("%s%s: %s", first, f" and {len(more)} more" if more else "", why)
-        return by_digest
+        return runs
 
-    def _texts(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the text of each file of facts, with the name for messages: of all runs here, then those in git."""
+    def _places(self) -> Iterator[Sequence[_File]]:
+        """Yield the files of all runs here, then those in git, which are not read where the first have the answer."""
+        yield self._here
+        yield self._in_git
+
+    @functools.cached_property
+    def _here(self) -> list[_File]:
         project = self._project
-        every = [(path, f"{path.stem[:8]}*.json") for folder in self._folders for path in sorted(folder.glob("*.json"))]
-        every += [(path, path.name) for path in sorted((project / RUNS).glob("*/*.json"))] if project else []
-        for path, name in every:
-            below = project and path.is_relative_to(project)
-            shown = path.parent.relative_to(project) if project and below else path.parent
-            try:
-                yield f"{shown}/{name}", path.read_bytes()
-            except OSError:
-                yield f"{shown}/{name}", b""
+        folders = [*self._folders, *(sorted((project / RUNS).glob("*/")) if project else [])]
+        files = []
+        for folder in folders:
+            below = project and folder.is_relative_to(project)
+            shown = folder.relative_to(project) if project and below else folder
+            in_git = folder not in self._folders
+            for name in sorted(glob.glob("*.json", root_dir=folder)):  # noqa: PTH207 - thousands of files
+                text = b""
+                with contextlib.suppress(OSError):
+                    text = (folder / name).read_bytes()
+                files.append(_File(f"{shown}/{name if in_git else f'{name[:8]}*.json'}", text))
+        return files
+
+    @functools.cached_property
+    def _in_git(self) -> list[_File]:
         with contextlib.suppress(LineageError):
-            if project:
-                with Repository(project) as repository:
-                    yield from ((f"{name} in git", text) for name, text in repository.versions(RUNS))
+            if self._project:
+                with Repository(self._project) as repository:
+                    return [_File(f"{name} in git", text) for name, text in repository.versions(RUNS)]
+        return []
 
 
 def _read(text: bytes) -> tuple[Facts | None, str]:

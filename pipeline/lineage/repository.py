@@ -7,17 +7,19 @@ import functools
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.lineage.lock import Entry, Lock, joined
+from pipeline.lineage.lock import Lock, joined
 from pipeline.pipelines import LOCKS
 from sightword.errors import LineageError
 from sightword.messages import last_line
 
 _EXPERIMENT = re.compile(r"refs/exps/([0-9a-f]{2})/([0-9a-f]{38})/(.+)")
 _OBJECT = re.compile(rb"[0-9a-f]+ ([a-z]+) ([0-9]+)\n")  # git's line before an object
+ASKED = 50
+"""Objects that git is asked for together: their names must fit into a pipe that nobody reads from."""
 _FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX")
 """Variables by which git would take another repository for the folder's; a hook of git sets them."""
 
@@ -145,19 +147,22 @@ class Repository:
 
     def lock(self, commit: Commit, name: str = "") -> Lock:
         """Return the locks of a commit, which the user called ``name``; LineageError without a readable one."""
-        texts = self._lock_texts(commit)
+        texts = next(self.lock_texts([commit]))
         if not texts:
             raise LineageError("nothing has run at this commit (`dvc repro`, then commit)", where=name or commit.name)
         return joined(texts, of=f" of {commit.name}")
 
-    def lock_or_none(self, commit: Commit, wanted: Sequence[Entry] | None = None) -> Lock | None:
-        """Return the locks of a commit that can be read, ``wanted`` as :func:`joined`; None without one."""
-        lock = joined(self._lock_texts(commit), lenient=True, wanted=wanted)
+    def lock_or_none(self, commit: Commit) -> Lock | None:
+        """Return the locks of a commit that can be read; None without one."""
+        lock = joined(next(self.lock_texts([commit])), lenient=True)
         return lock if lock.entries else None
 
-    def _lock_texts(self, commit: Commit) -> dict[str, str]:
-        texts = {path: self.read(commit.sha, path) for path in self._locks}
-        return {path: text.decode(errors="replace") for path, text in texts.items() if text is not None}
+    def lock_texts(self, commits: Sequence[Commit]) -> Iterator[dict[str, str]]:
+        """Yield the texts of the locks of each commit, by their paths."""
+        texts = self._objects([f"{commit.sha}:{self._prefix}{path}" for commit in commits for path in self._locks])
+        for _ in commits:
+            read = zip(self._locks, texts)  # noqa: B905 - as many texts as there are locks
+            yield {path: text.decode(errors="replace") for path, text in read if text is not None}
 
     @functools.cached_property
     def _locks(self) -> list[str]:
@@ -167,30 +172,34 @@ class Repository:
 
     def read(self, revision: str, path: str) -> bytes | None:
         """Return a file of a commit, by its path from the project's folder; None where it was not there."""
-        return None if "\n" in path else self._object(f"{revision}:{self._prefix}{path}")  # git reads a name a line
+        return (
+            None if "\n" in path else next(self._objects([f"{revision}:{self._prefix}{path}"]))
+        )  # git reads a name a line
 
     def versions(self, folder: str) -> list[tuple[str, bytes]]:
         """Return each version that any commit has of the files below a folder, with the name of the file."""
         output = self._run("rev-list", "--all", "--full-history", "--objects", "--", folder)
         blobs = [line.split(" ", 1) for line in output.splitlines() if " " in line and line.endswith(".json")]
-        return [(name, text) for sha, name in blobs if (text := self._object(sha)) is not None]
+        texts = self._objects([sha for sha, _ in blobs])
+        return [(name, text) for (_, name), text in zip(blobs, texts, strict=True) if text is not None]
 
-    def _object(self, name: str) -> bytes | None:
-        """Return the content of an object of git; None where there is no file of this name."""
+    def _objects(self, names: Sequence[str]) -> Iterator[bytes | None]:
+        """Yield the contents of objects of git; None where there is no file of this name."""
         if self._reader is None:
             self._reader = subprocess.Popen(
                 ["git", "cat-file", "--batch"],  # noqa: S607 - the user's own git
                 cwd=self._project, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
-        assert self._reader.stdin is not None
-        assert self._reader.stdout is not None
-        self._reader.stdin.write(f"{name}\n".encode())
-        self._reader.stdin.flush()
-        header = _OBJECT.fullmatch(self._reader.stdout.readline())
-        if header is None:
-            return None
-        text = self._reader.stdout.read(int(header[2]) + 1)[:-1]  # a newline follows
-        return text if header[1] == b"blob" else None
+        asked, answers = self._reader.stdin, self._reader.stdout
+        assert asked is not None
+        assert answers is not None
+        for first in range(0, len(names), ASKED):
+            some = names[first : first + ASKED]
+            asked.write("".join(f"{name}\n" for name in some).encode())
+            asked.flush()
+            headers = ((_OBJECT.fullmatch(answers.readline())) for _ in some)
+            texts = [(header[1], answers.read(int(header[2]) + 1)[:-1]) if header else (b"", b"") for header in headers]
+            yield from (text if kind == b"blob" else None for kind, text in texts)  # nothing is left in the pipe
 
     def files(self, revision: str, folder: str) -> list[str]:
         """Return the tracked files in a folder of a commit, from the folder."""
