@@ -1,8 +1,9 @@
 """What pictures add to counting, by dose: differences of Pearson's r with people's scores (design: study/README.md).
 
 ``python -m study.doses PROJECT`` in the repository's folder writes the row ``draws/gains``. PROJECT has the experiments
-of study/recipes/grid-draws.yaml and grid-draws-gru.yaml, or some of them, and the raw data that they read; with
-``grounded/books`` behind it that row of grid-books.yaml, in Spearman's correlation (design: pages/grounded.md).
+of study/recipes/grid-draws.yaml, or some of them, and the raw data that they read. With ``draws/gru``, ``draws/german`` or
+``grounded/books`` behind it, it writes that row, of grid-draws-gru.yaml, grid-german.yaml or grid-books.yaml; the last
+in Spearman's correlation (design: pages/grounded.md).
 
 The score of a pair is the encoder's cosine; with tf-idf it is ``w`` times this cosine and ``1 - w`` times that of
 tf-idf, as of an encoder with a lexical part (``select.lexical_share: 1 - w``). Intervals and tests take Student's
@@ -68,6 +69,8 @@ OTHERS = {
     "second": ("none fixed", FLOOR),
 }
 """Gains that are described; ``second`` has two captions a picture, and is above tf-idf of one of them."""
+EXPERIMENTS = {"gains": "draws-", "gru": "draws-gru-", "german": "german-", "books": "books-"}
+"""The beginning of the names of the experiments for each row."""
 IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 """The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
 T, SHARED, GROUNDED = "t", "cid_only-pid_only", "cg_only-pg_only"
@@ -161,8 +164,8 @@ def scores_of(
             found[place] = Score(value=round(float(np.mean(values)), 6))
     for place, corrected in zip(p, holm([*p.values()]), strict=True):
         found |= {f"{place}.p": Score(value=p[place]), f"{place}.corrected": Score(value=corrected)}
-    primary = [p.get(f"note.gain.{name}.{doses[0][1]}.{BENCHMARK}", 1.0) for name in [*family][:2]]
-    return {**found, "note.primary.p": Score(value=max(primary))}
+    primary = [p.get(f"note.gain.{name}.{doses[0][1]}.{BENCHMARK}") for name in [*family][:2]]
+    return found if None in primary else {**found, "note.primary.p": Score(value=max(filter(None, primary)))}
 
 
 def mixed(scores: Scores, gold: Mapping[Task, Doubles]) -> dict[str, float]:
@@ -251,15 +254,16 @@ def experiments(project: Path, name: str, files: Sequence[str]) -> Iterator[tupl
             )
 
 
-def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
+def draws(project: Path, genres: Sequence[str], name: str) -> tuple[list[int], dict[str, str], dict[str, Score]]:
     """Return the seeds of all experiments of the draws, a hash of the experiments' files, and the gains."""
-    tasks = [read_task(name, project / "data/raw/senteval") for name in (BENCHMARK, "SICKRelatedness")]
+    names = [f"{BENCHMARK}-de"] if name == "german" else [BENCHMARK, "SICKRelatedness"]
+    tasks = [read_task(one, project / "data/raw/senteval") for one in names]
     dev = {(one.name, "dev"): one.dev for one in tasks if isinstance(one, RelatednessTask)}
     scores: Scores = {}
     tests: dict[Task, ScoredPairs] = {}
     captions, hashes = dict[System, list[str]](), dict[str, str]()
     files = ["data/semantics/pairs.parquet", "models/encoder", "data/captions/captions.parquet", "params.yaml"]
-    for _, place, held in experiments(project, "draws-", files):
+    for _, place, held in experiments(project, EXPERIMENTS[name], files):
         hashes |= held
         pairs, encoder, texts, values = (place / file for file in files)
         params = yaml_reader.parse(values.read_text("utf-8"), values)
@@ -284,7 +288,7 @@ def draws(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, st
     return seeds, {"experiments": hash_listing(hashes)}, found
 
 
-def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, str], dict[str, Score]]:
+def amounts(project: Path, genres: Sequence[str], name: str) -> tuple[list[int], dict[str, str], dict[str, Score]]:
     """Return the seeds of all encoders by amount of text, a hash of the experiments' files, and the gains.
 
     The pictures of a system are its novels, and each seed is a draw.
@@ -292,7 +296,7 @@ def amounts(project: Path, genres: Sequence[str]) -> tuple[list[int], dict[str, 
     scores: Scores = {}
     hashes = dict[str, str]()
     files = ["data/grounded", "data/corpus/captions.parquet"]
-    for experiment, place, held in experiments(project, "books-", files):
+    for experiment, place, held in experiments(project, EXPERIMENTS[name], files):
         hashes |= held
         captions = read_texts(place / "data/corpus/captions.parquet").split("train").texts
         for path in sorted(place.glob("data/grounded/*/pairs.parquet")):
@@ -327,7 +331,7 @@ def main() -> None:
     project = Path(sys.argv[1])
     topic, name = (sys.argv[2:] or ["draws/gains"])[0].split("/")
     (benchmark,), _ = read_parts([BENCHMARK], project / "data/raw/senteval")
-    seeds, inputs, found = {"draws": draws, "grounded": amounts}[topic](project, benchmark.genres or ())
+    seeds, inputs, found = {"draws": draws, "grounded": amounts}[topic](project, benchmark.genres or (), name)
     run = Run(seeds=sorted({*seeds}), inputs=inputs, scores=found)
     note = f"Calculated by `study/doses.py` from {len(seeds)} encoders of its grid"
     print(write_row(Path(), Row(topic=topic, name=name, recipe=None, note=note, runs=[run])))
