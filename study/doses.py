@@ -1,9 +1,9 @@
 """What pictures add to counting, by dose: differences of Pearson's r with people's scores (design: study/README.md).
 
 ``python -m study.doses PROJECT`` in the repository's folder writes the row ``draws/gains``. PROJECT has the experiments
-of study/recipes/grid-draws.yaml, or some of them, and the raw data that they read. With ``draws/gru``, ``draws/german`` or
-``grounded/books`` behind it, it writes that row, of grid-draws-gru.yaml, grid-german.yaml or grid-books.yaml; the last
-in Spearman's correlation (design: pages/grounded.md).
+of study/recipes/grid-draws.yaml, or some of them, and the raw data that they read. With ``draws/gru``,
+``draws/german`` or ``grounded/books`` behind it, it writes that row, of grid-draws-gru.yaml, grid-german.yaml or
+grid-books.yaml; the last in Spearman's correlation (design: pages/grounded.md).
 
 The score of a pair is the encoder's cosine; with tf-idf it is ``w`` times this cosine and ``1 - w`` times that of
 tf-idf, as of an encoder with a lexical part (``select.lexical_share: 1 - w``). Intervals and tests take Student's
