@@ -68,7 +68,7 @@ def add(commands: Commands) -> None:
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
     evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
     evaluate.add_argument("--pairs", metavar="FILE", type=Path, help="write the score of each pair as Parquet")
-    folder = "flickr8k, multi30k, or the folder of an encoder, such as models/encoder"
+    folder = "flickr8k, multi30k, owner/name of the Hugging Face hub, or a folder, such as models/encoder"
     pack = add_command(commands, "pack", PACK, _pack)
     pack.add_argument("encoder", metavar="ENCODER", help=folder)
     pack.add_argument("out", metavar="OUT", type=Path, help="a new folder")

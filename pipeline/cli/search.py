@@ -26,13 +26,14 @@ SEARCH = """\
 Find pictures by a sentence, or captions by a picture.
 
 ENCODER is an encoder that comes with Sightword (flickr8k, or multi30k for English and
-German), or the folder of an encoder: of the first pipeline, or with
-the space visual (models/grounded/cm-0). --collection searches a folder of photographs:
-features are computed once and kept in the store (SIGHTWORD_STORE), and Ctrl-C loses
-nothing that was computed. Many new pictures are searched by their centre crop, in a
-tenth of the time; --serve and --index-only then compute all crops. Without
---collection the pictures of the project are searched. --serve opens a page to search
-with, for browsers on this machine alone, while pictures are still read.
+German), owner/name of the Hugging Face hub, or the folder of an encoder: of the first
+pipeline, or with the space visual (models/grounded/cm-0). --collection searches a
+folder of photographs: features are computed once and kept in the store
+(SIGHTWORD_STORE), and Ctrl-C loses nothing that was computed. Many new pictures are
+searched by their centre crop, in a tenth of the time; --serve and --index-only then
+compute all crops. Without --collection the pictures of the project are searched.
+--serve opens a page to search with, for browsers on this machine alone, while pictures
+are still read.
 
 With QUERY, the command prints the best pictures with their scores, the cosine or minus
 the error of an order; without QUERY, it reads sentences from standard input, one a
@@ -61,7 +62,7 @@ _WIDE = 60  # letters of a THING in a message
 def add(commands: Commands) -> None:
     """Add ``search``."""
     parser = add_command(commands, "search", SEARCH, _search, extra="search")
-    encoder = "flickr8k, multi30k, or the folder of an encoder, such as models/encoder"
+    encoder = "flickr8k, multi30k, owner/name of the Hugging Face hub, or a folder, such as models/encoder"
     features = f"features of the pictures ({FEATURES})"
     collection = "a folder of photographs to search, whose features are computed as the encoder's were"
     captions = f"captions of the pictures (default: {CAPTIONS}, if it exists)"

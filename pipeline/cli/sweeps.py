@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
     sweep.add_argument("grid", metavar="GRID", nargs="?", help="a grid's name, such as grid-sample, or a file's path")
     only = "only list the experiments with their states, and check that they can run"
     sweep.add_argument("--dry-run", action="store_true", help=only)
-    slots = "experiments at a time (default: the visible GPUs; without one, half as many as there are cores)"
+    slots = "experiments at a time (default: one for each visible GPU; without a GPU, for every two cores and 4 GiB)"
     sweep.add_argument("--slots", metavar="N", type=_count, help=slots)
     sweep.add_argument("--only", metavar="REGEX", help="only experiments whose whole name matches")
     metric = "the metrics whose whole name matches, from any file; may be given again (default: the summary's)"

@@ -120,7 +120,7 @@ with open(place / "captions.csv", "w", newline="") as file:
 """),
         ("sh", "cd ../tutorial"),
     ],
-    "training": [("sh", "git branch -M main; git branch grid-1; git branch grid-4")],
+    "training": [("sh", "git branch -M main; git branch small-gru-hidden16; git branch small-gru-hidden32")],
     "features": [
         ("python", """\
 from pathlib import Path
