@@ -16,9 +16,6 @@ TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelat
 CLASSIFICATION = ("SICKEntailment", "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SNLI")
 """SentEval's classification tasks, reported by Bordes et al. (2019) among others."""
 
-BENCHMARK_DEV = "downstream/STS/STSBenchmark/sts-dev.csv"
-"""The dev part of STS Benchmark, which may choose a model, in the folder of SentEval's data."""
-
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ru", "zh", "ja")
 """The languages of STS Benchmark: ``STSBenchmark-de``, and ``STSBenchmark-en-de`` for pairs of two languages."""
 

@@ -22,7 +22,7 @@ from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.settings import BESIDE
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
-from sightword.vse.selection.settings import STSB_DEV, SelectSettings
+from sightword.vse.selection.settings import SelectSettings
 
 DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
 RECALLS = (1, 5, 10)
@@ -129,17 +129,14 @@ def _scores(choice: Choice, settings: SelectSettings) -> str:
         cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
         rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    where, those = "this split", "those"
-    if settings.criterion == STSB_DEV:
-        where, those = "the dev part of STS Benchmark", "retrieval's"
     epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
     return f"""\
 ## Scores on dev
 
 {table}
 
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on {where}, by
-`{settings.criterion}`, so its scores are a little too good; {those} on the test split are {TEST_ELSEWHERE}.
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
+`{settings.criterion}`, so its scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
 Chosen epochs, with the mean R@10 of each alone: {epochs}.
 
 """
