@@ -46,7 +46,6 @@ _OF_PICTURE = re.compile(r'"?[^\s,|]+\.(?:jpe?g|png|gif|bmp|webp|tiff?)"?(?:#\d+
 """The beginning of a line with a picture's name and a caption."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
-_AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 
 
 def add(commands: Commands) -> None:
@@ -176,6 +175,7 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
+    from sightword.evaluation.semantics.datasets import AGGREGATES
     from sightword.evaluation.semantics.results import mean_of_seven
     from sightword.statistics.inference import with_interval
 
@@ -191,7 +191,7 @@ def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
         for name, entry in entries.items():
             interval = entry.get("pearson_ci95")
             lines.append([
-                *(task, _AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
+                *(task, AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
                 "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
                 *(_fraction(entry["spearman"]), _percent(entry)),
                 _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",

@@ -109,8 +109,8 @@ SUBTASKS = {
 }
 """The published tasks and their subtasks, in SentEval's order. Other sets have the subtasks of their folder."""
 
-AGGREGATES = ("mean", "weighted_mean", "all")
-"""The names beside the subtasks in the metrics, which subtasks may not use."""
+AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
+"""The names beside the subtasks in the metrics, which subtasks may not use, and their words for people."""
 
 _FETCH = "`sightword fetch senteval` brings the files; data/README.md lists them."
 _SUPERVISED = {
