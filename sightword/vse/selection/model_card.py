@@ -66,7 +66,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         training: the captions of the training split.
     """
     encoder, vocabulary = choice.encoder, choice.encoder.vocabulary
-    own, *others = _trainings(encoder)
+    own, *others = [part for part in encoder.parts if isinstance(part, Combination)] or [encoder]  # by training run
     notes, unit, longest = encoder.notes.get("training", {}), vocabulary.unit, f"{max(training.tokens):,}"
     features, start, kept = encoder.notes.get("features", {}), notes.get("start"), control(notes)
     more = f", and on {training.beside:,} captions of other pictures" if training.beside else ""
@@ -204,11 +204,6 @@ def result(dataset: str, title: str, split: str, directions: Mapping[str, Any]) 
         "dataset": {"type": dataset, "name": title, "split": split},
         "metrics": metrics,
     }
-
-
-def _trainings(encoder: Combination) -> list[Combination]:
-    """Return the encoder of each training run, the chosen one first."""
-    return [part for part in encoder.parts if isinstance(part, Combination)] or [encoder]
 
 
 def _weights(encoder: Combination) -> int:
