@@ -40,9 +40,9 @@ def bounded(text: str) -> str:
     return "\n".join(x if len(x) <= LONGEST_LINE else f"{x[:half]} ... {x[-half:]}" for x in lines)
 
 
-def quote(value: object, most: int = QUOTED) -> str:
-    """Return the ``repr`` of a value, cut to ``most`` characters."""
-    return short(repr(value), most)
+def quote(value: object) -> str:
+    """Return the ``repr`` of a value, cut to :data:`QUOTED` characters."""
+    return short(repr(value))
 
 
 @contextlib.contextmanager

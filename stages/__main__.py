@@ -59,7 +59,7 @@ def main() -> None:
     name = pipeline.address(_entry(stage_name))
     options = [flag.strip("-").replace("-", "_") for flag in getattr(stage, "OPTIONS", {})]
     given = {option: getattr(arguments, option) for option in options}
-    _start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
+    _start_logging(quiet=arguments.quiet)
     leave_pandas()
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -84,14 +84,14 @@ def main() -> None:
     except (SightwordError, MemoryError, RuntimeError) as error:
         if (told := message_of(error)) is None:
             raise
-        _fail(name, told, debug=arguments.verbose > 1)
+        _fail(name, told)
     except OSError as error:
         if error.errno not in (*FULL, errno.EACCES, errno.EROFS):
             raise
         where = f" ({error.filename})" if error.filename else ""
         what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
         todo = "`sightword doctor` checks the folders, and names the variables for others."
-        _fail(name, SightwordError(what, todo=todo), debug=arguments.verbose > 1)
+        _fail(name, SightwordError(what, todo=todo))
     except KeyboardInterrupt:
         log.error("%s: interrupted", name)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -126,7 +126,6 @@ def _arguments() -> tuple[Pipeline, str, Any, argparse.Namespace]:
         prog=" ".join(words), description=f"The stage {name} of {pipeline.dvc_yaml}. {stage.work.__doc__ or ''}"
     )
     parser.add_argument("--params", default=pipeline.params, help="the parameter file (default: %(default)s)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; twice for debugging")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
     own = pipeline.stages[name].get(MATRIX, {})
     items = [flag for flag in getattr(stage, "OPTIONS", {}) if flag.strip("-") in own]
@@ -161,12 +160,10 @@ def _finish(
         log.warning("%s: the checkpoint cannot be deleted (%s)", name, error)
 
 
-def _start_logging(*, verbose: int, quiet: bool) -> None:
-    """Log to standard error: first-party packages at INFO, others at WARNING, more with ``verbose``."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose > 1 else logging.WARNING, format="%(message)s", handlers=[_Lines()], force=True
-    )
-    level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+def _start_logging(*, quiet: bool) -> None:
+    """Log to standard error: first-party packages at INFO, or ``quiet`` at WARNING; others at WARNING."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[_Lines()], force=True)
+    level = logging.WARNING if quiet else logging.INFO
     for ours in ("sightword", "pipeline", "stages"):
         logging.getLogger(ours).setLevel(level)
     logging.captureWarnings(True)
@@ -186,8 +183,8 @@ def _interrupt(number: int, _: object) -> None:
     raise KeyboardInterrupt
 
 
-def _fail(name: str, error: SightwordError, *, debug: bool) -> None:
-    log.error("%s: %s", name, error, exc_info=debug)
+def _fail(name: str, error: SightwordError) -> None:
+    log.error("%s: %s", name, error)
     _give_back(name)
     sys.exit(1)
 

@@ -12,7 +12,6 @@ from pipeline.doctor.findings import (
     Context,
     Finding,
     advice,
-    exist,
     failure,
     good,
     problem,
@@ -22,11 +21,9 @@ from pipeline.doctor.findings import (
 from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
-from sightword.evaluation.semantics.settings import BENCHMARK_DEV
 from sightword.features.network_files import packaged_weights
 from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
 from sightword.messages import and_more
-from sightword.vse.selection.settings import STSB_DEV
 
 
 def check_corpus(context: Context) -> Iterator[Finding]:
@@ -80,9 +77,6 @@ def check_semantics(context: Context) -> Iterator[Finding]:
         wanted = dict.fromkeys(task for settings in same.values() for task in settings.tasks)
         parameters = " and ".join(f"{stage}.data" for stage in same)
         yield from tasks(context, parameters, next(iter(same.values())), [*wanted])
-    select = context.section("select")
-    if select is not None and select.criterion == STSB_DEV:
-        yield from exist(context, {"select.data": f"{select.data}/{BENCHMARK_DEV}"})
 
 
 def check_weights(context: Context) -> Iterator[Finding]:

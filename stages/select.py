@@ -1,6 +1,5 @@
-"""The stage select: reads the snapshots, with their recall on dev, the dev split, encoders to stand beside, and with
-``stsb_dev`` the dev part of STS Benchmark; writes the encoder made of the best snapshots, with its model card, and the
-scores on dev.
+"""The stage select: reads the snapshots, with their recall on dev, the dev split, and encoders to stand beside; writes
+the encoder made of the best snapshots, with its model card, and the scores on dev.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightword.vse.selection.settings import STSB_DEV, SelectSettings
+from sightword.vse.selection.settings import SelectSettings
 
 if TYPE_CHECKING:
     from sightword.captions.table import CaptionTable
@@ -30,14 +29,12 @@ def work(settings: SelectSettings) -> None:
     """Choose the snapshots that are best on dev, and make the encoder of them."""
     from sightword import machine
     from sightword.compute import devices
-    from sightword.evaluation.semantics.datasets import read_benchmark_dev
     from sightword.features.tables.pairs import pair
     from sightword.io.files import atomic_folder, sha256_file, write_json, write_text
     from sightword.vse.selection.choice import choose, lexical_part, read_beside
     from sightword.vse.selection.model_card import Amount, model_card
     from sightword.vse.training.snapshots import read_snapshots
 
-    pairs = read_benchmark_dev(Path(settings.data)) if settings.criterion == STSB_DEV else None
     snapshots = read_snapshots("models/snapshots")
     features, captions = _read(snapshots)
     dev = pair(features, captions, "dev")
@@ -52,7 +49,7 @@ def work(settings: SelectSettings) -> None:
     lexical = None
     if settings.lexical:
         lexical = lexical_part(settings.lexical, captions.split("train").ids, snapshots.vocabulary, device=device)
-    choice = choose(snapshots, dev, settings, device=device, recall=known, pairs=pairs, beside=others, lexical=lexical)
+    choice = choose(snapshots, dev, settings, device=device, recall=known, beside=others, lexical=lexical)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)
         write_text(folder / "README.md", model_card(choice, settings, Amount.of(captions, features, "train")))

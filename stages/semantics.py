@@ -48,8 +48,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     seen = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split in learned]
 
     def encoding(encoder: SentenceEncoder) -> Any:
-        options = {"batch_size": settings.batch_size, "max_length": LONGEST, "precision": settings.precision}
-        return partial(encoder.encode, **options)
+        return partial(encoder.encode, batch_size=settings.batch_size, max_length=LONGEST)
 
     controls: dict[str, Any] = {
         name: TfIdf(training, progress=True) if name == "tfidf" else encoding(untrained(encoder, settings.seed))

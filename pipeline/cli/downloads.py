@@ -43,7 +43,6 @@ def add(commands: Commands) -> None:
     fetch.add_argument("--only", metavar="PART", nargs="+", default=[], help="only these parts of a data set")
     fetch.add_argument("--dry-run", action="store_true", help="only print what would be fetched, and from where")
     fetch.add_argument("--mirror", metavar="PLACE", default="", help="a folder or an address to try first")
-    fetch.add_argument("--again", action="store_true", help="fetch existing files again")
     fetch.add_argument("--keep", action="store_true", help="keep the archives, in the folder downloads")
     to = "instead of data/raw of the project (weights: torch's cache); for addresses, the FILE.csv to write"
     fetch.add_argument("--to", metavar="FOLDER", help=to)
@@ -52,7 +51,7 @@ def add(commands: Commands) -> None:
 def _fetch(arguments: argparse.Namespace) -> int:
     names = arguments.names
     addresses = [name for name in names if is_address(name)]
-    options = [one for one in ("only", "dry_run", "mirror", "again", "keep") if getattr(arguments, one)]
+    options = [one for one in ("only", "dry_run", "mirror", "keep") if getattr(arguments, one)]
     option = f"--{''.join(options[:1])}".replace("_", "-")
     listing = (arguments.to or "").endswith(".csv")
     refuse(
@@ -150,7 +149,7 @@ def _outcome(source: Source, order: Order, outcome: Outcome) -> Iterator[str]:
 
 def _foresee(source: Source, order: Order) -> bool:
     """Print where a file would come from; return whether it could be fetched."""
-    if not order.again and not source.missing(order.target):
+    if not source.missing(order.target):
         print(f"  {source.part}: {source.file}: there already")
         return True
     at_hand = order.working / source.file
@@ -192,8 +191,7 @@ def _order(arguments: argparse.Namespace, data_set: DataSet) -> Order:
         target = Path(arguments.to).absolute() if arguments.to else torch_checkpoints()
     else:
         target = _raw(arguments) / data_set.folder
-    options = (arguments.mirror, arguments.again, arguments.keep)
-    return Order(data_set.name, target, *options, progress=sys.stderr.isatty())
+    return Order(data_set.name, target, arguments.mirror, arguments.keep, progress=sys.stderr.isatty())
 
 
 def _raw(arguments: argparse.Namespace) -> Path:

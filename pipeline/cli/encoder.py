@@ -46,7 +46,6 @@ _OF_PICTURE = re.compile(r'"?[^\s,|]+\.(?:jpe?g|png|gif|bmp|webp|tiff?)"?(?:#\d+
 """The beginning of a line with a picture's name and a caption."""
 _HEADER = ("task", "subtask", "pairs", "pearson", "95 % interval", "spearman")
 _SEEN_HEADER = ("seen", "pearson, unseen", "tf-idf")
-_AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 
 
 def add(commands: Commands) -> None:
@@ -63,7 +62,6 @@ def add(commands: Commands) -> None:
     captions = "captions.parquet, or a text file, one caption a line"
     evaluate.add_argument("--training-captions", metavar="FILE", help=captions)
     evaluate.add_argument("--no-trained-head", action="store_true", help="score by the cosine alone, which is quicker")
-    evaluate.add_argument("--kfold", metavar="N", type=int, default=5, help="folds in classification (%(default)s)")
     evaluate.add_argument("--batch-size", metavar="N", type=int, help="sentences encoded together")
     evaluate.add_argument("--lower-case", action="store_true", help="look up word vectors in lower case")
     evaluate.add_argument("--out", metavar="FILE", type=Path, help="write the scores as JSON")
@@ -94,7 +92,6 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     refuse(
         arguments,
         (arguments.batch_size is not None and arguments.batch_size < 1, "--batch-size N must be at least 1"),
-        (arguments.kfold < 2, "--kfold N must be at least 2"),
         (same, "--out and --pairs are the same file"),
         (bool(arguments.other and (out or pairs)), "--out and --pairs go with one ENCODER"),
     )
@@ -104,8 +101,7 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     names = [arguments.encoder, *filter(None, [arguments.other])]
     how = {name: getattr(arguments, name) for name in ("batch_size", "lower_case")}
     encoders = [open_encoder(name, **how) for name in names]
-    options = {name: getattr(arguments, name) for name in ("kfold", "missing")}
-    options["controls"] = {"tfidf": TfIdf(training, progress=True)} if training else {}
+    options = {"missing": arguments.missing, "controls": {"tfidf": TfIdf(training, progress=True)} if training else {}}
     head = not arguments.no_trained_head
     both = [judge(encode, tasks, data, training, trained_head=head, progress=True, **options) for encode in encoders]
     if out is not None:
@@ -179,6 +175,7 @@ def _check(data: Path, tasks: Sequence[str], *, skip: bool, outputs: Iterable[Pa
 
 def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
     """Return the scores as lines of cells, the header first: a line for each subtask, aggregate and classification."""
+    from sightword.evaluation.semantics.datasets import AGGREGATES
     from sightword.evaluation.semantics.results import mean_of_seven
     from sightword.statistics.inference import with_interval
 
@@ -194,7 +191,7 @@ def _score_table(metrics: Mapping[str, Any]) -> list[list[str]]:
         for name, entry in entries.items():
             interval = entry.get("pearson_ci95")
             lines.append([
-                *(task, _AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
+                *(task, AGGREGATES.get(name, name), str(entry.get("pairs", "")), _fraction(entry["pearson"])),
                 "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
                 *(_fraction(entry["spearman"]), _percent(entry)),
                 _fraction(entry["unseen"]["pearson"]) if "unseen" in entry else "",

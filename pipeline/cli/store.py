@@ -52,10 +52,7 @@ def add(commands: Commands) -> None:
         action.add_argument(
             "--store", metavar="PLACE", help="a folder or an address (default: SIGHTWORD_STORE, else in the cache)"
         )
-        if name in ("stats", "verify"):
-            action.add_argument("--kind", metavar="NAME", default="", help="only the kinds whose name begins so")
-        else:
-            action.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    action.add_argument("--dry-run", action="store_true", help="only say what would be done")
     action.add_argument("--remove", metavar="NAME", default="", help="remove the one kind whose name begins so")
     action.add_argument("--unused", metavar="DAYS", type=float, help="remove kinds that were not used for DAYS days")
     action.add_argument("--others", action="store_true", help="what others made too, but where there is a sticky bit")
@@ -66,7 +63,7 @@ def _stats(arguments: argparse.Namespace) -> int:
 
     store = _open_store(arguments)
     print(store.place)
-    for kind in maintenance.survey(store, arguments.kind, read=False):
+    for kind in maintenance.survey(store, read=False):
         _print_kind(kind)
     return 0
 
@@ -76,7 +73,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     store = _open_store(arguments)
     sound = damaged = 0
-    for kind in maintenance.survey(store, arguments.kind):
+    for kind in maintenance.survey(store):
         sound += kind.features
         damaged += len(kind.damaged)
         for what in kind.damaged:

@@ -82,8 +82,6 @@ class Order:
     """The folder for its files."""
     mirror: str = ""
     """An address or a folder with ``data set/file``, which is tried first."""
-    again: bool = False
-    """Fetch also files that are there."""
     keep: bool = False
     """Keep archives after unpacking."""
     progress: bool = False
@@ -134,7 +132,7 @@ def fetch(source: Source, order: Order) -> Outcome:
         if not ignore.exists():
             write_text(ignore, "*\n")
     with _locked(order.working / ".lock"):
-        if not order.again and not source.missing(order.target):
+        if not source.missing(order.target):
             if source.into or source.prepare:  # the published file is gone
                 return Outcome("there", _record(order.working / source.file).get("sha256", ""))
             return Outcome("there", _verified(source, order.target / source.to / source.file), checked=source.checked)

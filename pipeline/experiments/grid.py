@@ -231,9 +231,10 @@ def _names(sweep: str, combinations: Sequence[dict[str, Any]]) -> list[str]:
     wanted = ["-".join([sweep, *(_word(key, value) for key, value in one.items())]) for one in combinations]
     clean = [re.sub(r"[^A-Za-z0-9_+.-]+|\.\.+", "_", name)[:LONGEST].rstrip("-.") for name in wanted]
     counts = Counter(clean)
+    hashes = (hashlib.sha256(canonical_json(one).encode()).hexdigest()[:6] for one in combinations)
     return [
-        name if name == plain and counts[name] == 1 and not name.endswith(".lock") else f"{name}-{_hash(values)}"
-        for name, plain, values in zip(clean, wanted, combinations, strict=True)
+        name if name == plain and counts[name] == 1 and not name.endswith(".lock") else f"{name}-{end}"
+        for name, plain, end in zip(clean, wanted, hashes, strict=True)
     ]
 
 
@@ -241,10 +242,6 @@ def _word(key: str, value: Any) -> str:
     if isinstance(value, str) and value:
         return value
     return key.rpartition(".")[2] + (f"-{value}".lower() if isinstance(value, bool) or value is None else f"{value}")
-
-
-def _hash(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(dict(values)).encode()).hexdigest()[:6]
 
 
 def sections(values: Any) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from pipeline.params.writing import spelt
 from sightword.errors import FileFormatError, ParamsError, SetupError
 from sightword.io import yaml_reader
 from sightword.io.files import read_text
-from sightword.messages import did_you_mean, flat
+from sightword.messages import did_you_mean, flat, plural
 from sightword.report.departures import plain
 from sightword.settings import Settings, accepted
 
@@ -73,7 +73,7 @@ def page() -> str:
             parts.append(f"## {of}")
             file = of
         entries = "\n".join(_entry(one, section.name, told) for one in section.parameters)
-        fold = f"<details><summary>{len(section.parameters)} parameters</summary>"
+        fold = f"<details><summary>{plural(len(section.parameters), 'parameter')}</summary>"
         parts += [f"### {name}", section.text, fold, entries, "</details>"]
     return "\n\n".join(parts) + "\n"
 

@@ -196,12 +196,12 @@ def measure(
     splits: Mapping[str, SentencePairs], encoder: SentenceEncoder, chosen: Mapping[str, Any], others: Sequence[Other],
     settings: EntailmentSettings, *, device: torch.device,
 ) -> Measured:  # fmt: skip
-    """Judge all systems on a split, each by its threshold from dev.
+    """Judge all systems on test, each by its threshold from dev.
 
-    ``splits`` are ``train``, ``dev`` and the split that is judged; ``chosen`` has the trained encoder's ``energy``,
+    ``splits`` are ``train``, ``dev`` and ``test``; ``chosen`` has the trained encoder's ``energy``,
     ``threshold`` and ``criterion``. Each other encoder is judged with the same network with random weights.
     """
-    pairs, dev = splits[settings.split], splits["dev"]
+    pairs, dev = splits["test"], splits["dev"]
     energy, criterion = str(chosen["energy"]), str(chosen["criterion"])
     judges = _Judges(splits, settings, criterion, device)
     vectors = judges.vectors(encoder)
@@ -215,7 +215,7 @@ def measure(
     every = parts(pairs)
     few, clusters = {"class": every["class"]}, premise_numbers(pairs.premises)
     metrics: dict[str, Any] = {"dev": {one.name: score(one.dev, dev.entailed, one.threshold) for one in systems}}
-    metrics[settings.split] = {
+    metrics["test"] = {
         one.name: judge(
             *(one.energies, pairs.entailed, every if one.name in (energy, *IN_PARTS) else few, one.threshold, clusters)
         )
@@ -236,8 +236,8 @@ def measure(
         metrics["unseen"] = {
             one.name: _unseen(one, pairs, _beside(one.name, energy, systems)) for one in others if one.seen is not None
         }
-    entries = metrics[settings.split]
-    summary = {"energy": energy, "split": settings.split, "dev": metrics["dev"][energy]["accuracy"]}
+    entries = metrics["test"]
+    summary = {"energy": energy, "split": "test", "dev": metrics["dev"][energy]["accuracy"]}
     summary |= {key: entries[energy][key] for key in _SUMMED}
     summary |= {f"{name}_right": value["accuracy"] for name, value in entries[energy]["class"].items()}
     summary |= {one.name: entries[one.name]["accuracy"] for one in systems[1:]}
@@ -258,8 +258,8 @@ class _Judges:
 
     @property
     def judged(self) -> tuple[SentencePairs, SentencePairs, SentencePairs]:
-        """The pairs of dev, those that are scored, and these with premise and hypothesis exchanged."""
-        asked = self.splits[self.settings.split]
+        """The pairs of dev, those of test, and these with premise and hypothesis exchanged."""
+        asked = self.splits["test"]
         return self.splits["dev"], asked, replace(asked, premises=asked.hypotheses, hypotheses=asked.premises)
 
     def _system(self, name: str, energies: Sequence[Array]) -> System:
@@ -285,8 +285,8 @@ class _Judges:
 
     def vectors(self, encoder: SentenceEncoder) -> Embeddings:
         """Return the vectors of all sentences; those of training only for the classifier."""
-        names = ("train", "dev") if self.settings.classifier.epochs else ("dev",)
-        parts = [self.splits[name] for name in dict.fromkeys((*names, self.settings.split))]
+        names = ("train", "dev", "test") if self.settings.classifier.epochs else ("dev", "test")
+        parts = [self.splits[name] for name in names]
         encode = functools.partial(encoder.encode, max_length=LONGEST)
         return embed(encode, [text for part in parts for text in (*part.premises, *part.hypotheses)])
 

@@ -72,10 +72,10 @@ def render(
     :data:`TRAINING` and the rows of ``mistakes.parquet``; ``how_often`` is the count of the ledger, in words;
     ``made`` is the first section.
     """
-    energy, scores = str(training["energy"]), metrics[settings.split]
+    energy, scores = str(training["energy"]), metrics["test"]
     drawn = {one.name: one for one in drawings}
     others = {name: value["energy"] for name, value in metrics.get("encoders", {}).items()}
-    gaps = differences(counts, settings.split)
+    gaps = differences(counts)
     rows = _rows(scores, metrics["swapped"], energy, others)
     if not gaps:
         blank = [NONE] * (len(_classes(scores[energy])) + 4)
@@ -83,8 +83,8 @@ def render(
             cells = [percent(row.scores["accuracy"]), *blank]
             rows.append(Row(row.system, cells, "published", f"{row.cited}, published"))
     columns = ("system", "accuracy", *_classes(scores[energy]), "exchanged", "F1", "AUC", "average precision")
-    table = html.table(Table(f"{settings.split}: {counted(scores[energy]['pairs'], 'pair')}", columns, rows))
-    command = f"sightword audit metrics/entailment/evaluate.json:{settings.split}.{energy}.accuracy"
+    table = html.table(Table(f"test: {counted(scores[energy]['pairs'], 'pair')}", columns, rows))
+    command = f"sightword audit metrics/entailment/evaluate.json:test.{energy}.accuracy"
     shown: list[html.Section | None] = [
         made,
         html.Section("scores", "Scores", [html.text(_SCORES), html.scorings(how_often), table, html.source(command)]),
@@ -120,7 +120,7 @@ def render(
     )
 
 
-def differences(counts: Mapping[str, Any], split: str) -> list[str]:
+def differences(counts: Mapping[str, Any]) -> list[str]:
     """Return each reason why the published numbers do not belong beside a run's; empty where its pairs are SNLI's."""
     lines = []
     for name, wanted in SNLI.items():
@@ -129,8 +129,6 @@ def differences(counts: Mapping[str, Any], split: str) -> list[str]:
             part = "training" if name == "train" else name
             pairs = f"{sum(own.values()):,} pairs ({', '.join(counts[name]['sources'])})"
             lines.append(f"{part} has {pairs}, not SNLI's {sum(wanted.values()):,}")
-    if split != "test":
-        lines.append(f"the split is {split}, not test")
     return lines
 
 
@@ -164,7 +162,7 @@ def _notes(
         if counts["train"]["pairs"] < SMALL:
             words += " So few training pairs test the machinery, not the method."
         notes.append(html.Note("Not the published protocol", words))
-    alone, ours = (metrics[shown.split][name]["accuracy"] for name in ("hypothesis_only", energy))
+    alone, ours = (metrics["test"][name]["accuracy"] for name in ("hypothesis_only", energy))
     difference, p = _between(energy, "hypothesis_only", metrics["significance"])
     if p is not None and (difference <= 0 or p >= LEVEL):
         words = f"{energy} has {ours:.1f} %, a classifier that does not see the premise {alone:.1f} %: "

@@ -139,8 +139,6 @@ class NetworkSettings(Settings):
 class EntailmentSettings(Settings):
     """How entailment is judged, and what the page shows."""
 
-    split: Literal["dev", "test"] = "test"
-    """The split that is scored; each threshold is always that of dev."""
     words: int = Field(default=10_000, ge=1)
     """The baseline that sees the hypothesis only: its features are the most frequent words and pairs of words of the
     training hypotheses, at most so many."""

@@ -310,16 +310,15 @@ def cosines(vectors: Space) -> dict[str, float | None]:
     }
 
 
-def shares(vectors: Space, k: int, *, numbers: int | None = None) -> Shares:
+def shares(vectors: Space, k: int) -> Shares:
     """Return the shares of common neighbours, by the number of a sentence within its picture.
 
-    ``numbers`` is the most numbers that are compared. ScoringError if ``k`` is not from 1 to the number of pictures
-    minus 1.
+    ScoringError if ``k`` is not from 1 to the number of pictures minus 1.
     """
     check_neighbours(len(vectors.counts), k)
     known: dict[int, Rows] = {}
     listed: Shares = []
-    for number in range(int(vectors.counts.max()) if numbers is None else numbers):
+    for number in range(int(vectors.counts.max())):
         rows, having = vectors.numbered(number)
         if len(having) <= k:
             break
@@ -334,15 +333,13 @@ def mnno(listed: Shares) -> float:
     return float(np.mean([overlaps.mean() for _, overlaps in listed]))
 
 
-def with_intervals(
-    vectors: Space, k: int, *, resamples: int, seed: int, numbers: int | None = None
-) -> tuple[dict[str, Any], Resampled | None]:
+def with_intervals(vectors: Space, k: int, *, resamples: int, seed: int) -> tuple[dict[str, Any], Resampled | None]:
     """Return the measures with intervals by resampling pictures, and the measures of each resample.
 
     The measures are those of :func:`structure`, with ``NAME_ci95`` (None if undefined), ``pictures``, ``captions`` and
-    ``k``; without resamples there is no interval. ``numbers`` is that of :func:`shares`. Raises as :func:`structure`.
+    ``k``; without resamples there is no interval. Raises as :func:`structure`.
     """
-    listed = shares(vectors, k, numbers=numbers)
+    listed = shares(vectors, k)
     values: dict[str, Any] = {"mnno": mnno(listed), **cosines(vectors)}
     drawn = resampled(vectors, listed, resamples=resamples, seed=seed) if resamples else None
     if drawn is not None:

@@ -26,9 +26,9 @@ MISTAKES, GLOSS = 50, 90
 @devices.threads(1)  # how torch shares an array among threads changes the last bits of some energies
 def measure(
     taxonomy: Taxonomy, splits: Mapping[str, ConceptPairs], counts: Mapping[str, Any], concepts: Concepts,
-    embedding: Mapping[str, Any], scored: str,
+    embedding: Mapping[str, Any],
 ) -> Measured:  # fmt: skip
-    """Score the embedding, the closure and the frequency on dev and on the split that is scored.
+    """Score the embedding, the closure and the frequency on dev and test.
 
     Thresholds come from dev. The closure is that of training, for test of training and dev. ``counts`` are those of
     the stage taxonomy, ``embedding`` the numbers of the stage train.
@@ -37,7 +37,7 @@ def measure(
     dev, train = splits["dev"], splits["train"]
     cut, _ = best_threshold(frequency(dev, train, count), dev.labels, embedding["criterion"])
     metrics: dict[str, Any] = {}
-    for name in dict.fromkeys(("dev", scored)):
+    for name in ("dev", "test"):
         pairs = splits[name]
         follows = inferable(pairs, [train] if name == "dev" else [train, dev], count)
         energies = concepts.scores(pairs.hyponyms, pairs.hypernyms)
@@ -47,13 +47,13 @@ def measure(
             "frequency": judge(frequency(pairs, train, count), pairs, follows, cut),
             "ceiling": counts[name]["ceiling"],
         }
-    metrics["leak"] = {key: counts[scored][key] for key in ("in_training", "mislabelled")}
-    ours = metrics[scored][energy]
-    summary = {"energy": energy, "dev": round(embedding["dev"], 4), "split": scored}
+    metrics["leak"] = {key: counts["test"][key] for key in ("in_training", "mislabelled")}
+    ours = metrics["test"][energy]
+    summary = {"energy": energy, "dev": round(embedding["dev"], 4), "split": "test"}
     summary |= {key: ours[key] for key in ("accuracy", "f1", "auc", "direct", "indirect", "false_right") if key in ours}
-    summary |= {"closure": metrics[scored]["closure"]["accuracy"]}
+    summary |= {"closure": metrics["test"]["closure"]["accuracy"]}
     table = {
-        "hyponym": pairs.hyponyms,  # the split that is scored comes last
+        "hyponym": pairs.hyponyms,  # of test, which comes last
         "hypernym": pairs.hypernyms,
         "label": pairs.labels,
         "direct": pairs.direct,

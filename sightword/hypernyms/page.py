@@ -51,11 +51,11 @@ def render(
     """Return the text of the page, from the files of the stages and ``mistakes.parquet``; ``how_often`` is of the
     ledger, ``made`` is the first section.
     """
-    energy, scores, part = embedding["energy"], metrics[settings.split], counts[settings.split]
+    energy, scores, part = embedding["energy"], metrics["test"], counts["test"]
     drawn = {one.name: one for one in drawings}
     *curves, energies = [html.figure(drawn.get(name), caption) for caption, name in TRAINING]
-    command = f"sightword audit metrics/hypernyms/evaluate.json:{settings.split}.{energy}.accuracy"
-    table = html.table(_scores(metrics, counts, energy, settings))
+    command = f"sightword audit metrics/hypernyms/evaluate.json:test.{energy}.accuracy"
+    table = html.table(_scores(scores, counts, energy))
     listed = [html.beside_prose([html.text(_SCORES), html.scorings(how_often)], table), html.source(command)]
     by_type = html.beside(html.block(html.text(_PARTS), html.table(_parts(scores, energy))), energies)
     wrong = f"Wrong pairs that are farthest from the threshold ({len(mistakes)})"
@@ -115,9 +115,8 @@ def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) 
     return lines
 
 
-def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, settings: HypernymsSettings) -> Table:
-    """Return the scores of the split, with the published rows of its protocol."""
-    scores, part = metrics[settings.split], counts[settings.split]
+def _scores(scores: Mapping[str, Any], counts: Mapping[str, Any], energy: str) -> Table:
+    """Return the scores, with the published rows of the protocol."""
     columns = ("system", "accuracy", "true right", "false right", "F1", "AUC", "average precision")
     rows = []
     for name in (energy, "closure", "frequency"):
@@ -127,12 +126,12 @@ def _scores(metrics: Mapping[str, Any], counts: Mapping[str, Any], energy: str, 
         cells += [f"{own[key]:.4f}" if is_number(own.get(key)) else NONE for key in ("auc", "average_precision")]
         rows.append(Row(name.replace("_", " "), cells, "ours" if name == energy else ""))
     rows.append(Row("ceiling", [percent(scores["ceiling"]), *[NONE] * 5], "chance", "upper bound"))
-    protocol = counts["protocol"] if settings.split == "test" else ""
     for row in published("hypernyms"):
-        if row.setting == protocol:
+        if row.setting == counts["protocol"]:
             cells = [percent(row.scores.get(column)) for column in ("accuracy", "", "", "f1", "", "")]
             rows.append(Row(row.system, cells, "published", f"{row.cited}, published"))
-    return Table(f"{settings.split}: {part['true']:,} true and {part['false']:,} false pairs", columns, rows)
+    part = counts["test"]
+    return Table(f"test: {part['true']:,} true and {part['false']:,} false pairs", columns, rows)
 
 
 def _parts(scores: Mapping[str, Any], energy: str) -> Table:

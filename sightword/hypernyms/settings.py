@@ -90,7 +90,5 @@ class EmbedSettings(Settings):
 class HypernymsSettings(Settings):
     """How predicted hypernyms are judged, and what the page shows."""
 
-    split: Literal["dev", "test"] = "test"
-    """The split that is scored; the threshold is always that of dev."""
     title: str = "Hypernyms"
     """The title of the page."""

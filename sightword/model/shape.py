@@ -13,8 +13,7 @@ from sightword.messages import quote
 
 CellName = Literal["gru", "lstm", "ngrams", "tfidf"]
 """The readers of ``train.cell``: recurrent cells, a bag of n-grams, or n-grams weighted by their frequency."""
-SavedCellName = Literal["gru", "lstm", "layer_norm_gru"]
-"""The recurrent cells of a saved encoder: ``skipthought.layer_norm`` adds one."""
+RecurrentCellName = Literal["gru", "lstm"]
 PoolingName = Literal["attention", "max", "mean", "last"]
 StandardiseName = Literal["none", "training"]
 InitialisationName = Literal["char_gru", "vsepp", "order_embeddings"]
@@ -32,7 +31,7 @@ class RecurrentShape:
 
     embedding: int
     hidden: int
-    cell: SavedCellName = "gru"
+    cell: RecurrentCellName = "gru"
     bidirectional: bool = False
     pooling: PoolingName = "last"
     attention: int = 0

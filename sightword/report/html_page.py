@@ -128,9 +128,9 @@ def chips(*facts: str) -> Markup:
     return part("chips", [one for one in facts if one])
 
 
-def figure(drawing: Drawing | None, caption: str = "", style: str = "") -> Markup | None:
+def figure(drawing: Drawing | None, caption: str = "") -> Markup | None:
     """Return a drawing, maybe with a caption above; None without a drawing."""
-    return None if drawing is None else part("figure", Markup(drawing.in_page()), caption, style)  # noqa: S704
+    return None if drawing is None else part("figure", Markup(drawing.in_page()), caption)  # noqa: S704
 
 
 def beside(*parts: Markup | None, style: str = "") -> Markup | None:

@@ -57,16 +57,15 @@ class Pruning:
     """Files of other users, which stay."""
 
 
-def survey(store: Store, prefix: str = "", *, read: bool = True) -> Iterator[Kind]:
-    """Read every feature of the kinds whose names begin with ``prefix``, compare the checksums, and yield the counts of
-    each kind, most recently used first.
+def survey(store: Store, *, read: bool = True) -> Iterator[Kind]:
+    """Read every feature, compare the checksums, and yield the counts of each kind, most recently used first.
 
     Without ``read`` only the keys are read, and no checksums are compared.
 
-    StoreError: the store cannot be read, or no kind has this prefix.
+    StoreError: the store cannot be read.
     """
     place, listings = store.place, list[tuple[Kind, dict[str, Listed]]]()
-    for name in _kinds(store, prefix):
+    for name in place.kinds():
         kind, files = Kind(name), dict[str, Listed]()
         try:
             kind.identity = _identity(store, name)
@@ -97,7 +96,7 @@ def _used(files: dict[str, Listed]) -> float:
 
 def _kinds(store: Store, prefix: str) -> list[str]:
     names = [name for name in store.place.kinds() if name.startswith(prefix)]
-    if prefix and not names:
+    if not names:
         what = f"no kind of feature begins with {prefix}"
         raise StoreError(what, where=store.place, todo="`sightword store stats` shows them.")
     return names

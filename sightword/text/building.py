@@ -30,6 +30,9 @@ CHUNK = 1 << 20
 """Tokens that are held in memory."""
 BLOCK = 1000
 """Sentences of a block that is held out."""
+UNIT: Unit = "treebank"
+NORMALISE = Normalisation(case="lower")
+"""What is done to a sentence before it is split."""
 
 
 def build_text(
@@ -62,8 +65,7 @@ def _write_sentences(
     settings: TextSettings, captions: CaptionTable, folder: Path, *, progress: bool
 ) -> tuple[Vocabulary, dict[str, Any]]:
     sentences = Sentences(settings)
-    normalise = Normalisation(settings.unicode, settings.case)
-    collected = collect(sentences, folder / "tokens.tmp", normalise, settings.unit, progress=progress)
+    collected = collect(sentences, folder / "tokens.tmp", progress=progress)
     if sentences.wrapped:
         log.warning(
             "text: %s looks hard-wrapped: %d of %d lines are as long as a width allows, and each line is read as a "
@@ -72,7 +74,7 @@ def _write_sentences(
         )
     if not len(collected.counts):
         raise CorpusError("has no sentence", where=settings.path, expected="one sentence a line")
-    vocabulary = _vocabulary(settings, normalise, collected, captions)
+    vocabulary = _vocabulary(settings, collected, captions)
     numbers = _numbers(collected, vocabulary)
     passages = np.frombuffer(collected.passages, np.int64)
     lengths = np.frombuffer(collected.lengths, np.uint32)
@@ -105,19 +107,17 @@ def _write_sentences(
     }
 
 
-def _vocabulary(
-    settings: TextSettings, normalise: Normalisation, collected: Collected, captions: CaptionTable
-) -> Vocabulary:
+def _vocabulary(settings: TextSettings, collected: Collected, captions: CaptionTable) -> Vocabulary:
     counts = Counter(dict(zip(collected.types, collected.counts.tolist(), strict=True)))
     if settings.vocabulary_from == "text_and_captions":
         for caption, part in zip(captions.texts, captions.splits, strict=True):
             if part == "train":
-                counts.update(split(normalise(caption), settings.unit))
+                counts.update(split(NORMALISE(caption), UNIT))
     tokens = most_frequent(counts, settings.min_count, settings.vocabulary)
     if not tokens:
         what = f"no word occurs {settings.min_count} times or more"
         raise CorpusError(what, where=settings.path, todo="Lower text.min_count.")
-    return Vocabulary(tokens, normalise, settings.unit)
+    return Vocabulary(tokens, NORMALISE, UNIT)
 
 
 def _numbers(collected: Collected, vocabulary: Vocabulary) -> NDArray[np.uint32]:
@@ -201,16 +201,12 @@ class Collected:
                 yield part
 
 
-def collect(
-    sentences: Iterable[tuple[str, int]], file: Path, normalise: Normalisation, unit: Unit, *, progress: bool = False
-) -> Collected:
+def collect(sentences: Iterable[tuple[str, int]], file: Path, *, progress: bool = False) -> Collected:
     """Split sentences into tokens, and write the tokens' numbers to a file.
 
     Args:
         sentences: sentences with what begins with each (:class:`sightword.text.reading.Sentences`).
         file: a new file, for four bytes a token.
-        normalise: what is done to a sentence first.
-        unit: the kind of token.
         progress: show a progress bar on a terminal.
     """
     types: defaultdict[str, int] = defaultdict()
@@ -237,7 +233,7 @@ def collect(
                 passages.append(len(lengths))
                 if begins == BOOK:
                     books.append(len(lengths))
-            tokens = split(normalise(sentence), unit)
+            tokens = split(NORMALISE(sentence), UNIT)
             lengths.append(len(tokens))
             waiting.extend(map(number_of, tokens))
             if len(waiting) >= CHUNK:

@@ -204,18 +204,15 @@ def _story(world: World, rng: random.Random) -> list[str]:
                 number = "an"
             start = ["There", be, number, *words]
         else:
-            start = ["The", rng.choice(_numerals(world, count)), thing, be, "still" if kind == "stays" else "now"]
+            # Behind `the` one object has no number.
+            numerals = [""] if count == 1 else [words.removeprefix("a ") for words in world.counts[count]]
+            start = ["The", rng.choice(numerals), thing, be, "still" if kind == "stays" else "now"]
         end = [rng.choice(places[place].words), rng.choice(background), "."]
         sentences.append(" ".join(word for word in [*start, *end] if word))
         kind = rng.choices(list(KINDS[kind]), list(KINDS[kind].values()))[0]
         if kind == "moves":
             place = (place + (1 if rng.random() < ONWARD else -1)) % len(places)
     return sentences
-
-
-def _numerals(world: World, count: int) -> list[str]:
-    """Return the words of a number behind `the`: none for one object."""
-    return [""] if count == 1 else [words.removeprefix("a ") for words in world.counts[count]]
 
 
 def _backgrounds(world: World) -> dict[str, list[str]]:

@@ -20,13 +20,6 @@ class TextSettings(Settings):
     ``sample`` the folder with ``scenes.yaml``."""
     stories: int = Field(400, ge=4)
     """Stories that ``sample`` writes, of eight to twelve sentences; unused by the other formats."""
-    unit: Literal["treebank", "word"] = "treebank"
-    """What a token is. ``treebank``: words nearly as in the Penn Treebank (``do n't``, ``dog 's``), typographic signs
-    as ASCII; ``word``: a run of letters, digits and underscores, or any other sign by itself."""
-    unicode: Literal["none", "NFC", "NFKC"] = "none"
-    """Unicode normalisation: none, or one of Unicode's own forms."""
-    case: Literal["keep", "lower"] = "lower"
-    """Keep capital letters, or write all in lower case."""
     max_tokens: int = Field(30, ge=2)
     """Sentences of this many tokens or more are no part of a triple or a pair (released code)."""
     vocabulary: int | None = Field(20000, ge=1)

@@ -279,10 +279,10 @@ def _stacked(values: list[torch.Tensor | float]) -> torch.Tensor:
     )
 
 
-def write_curves(folder: Path, progress: Progress, *, step: str = "batch") -> None:
-    """Write a table for each of :attr:`Progress.curves` into a folder; ``step`` names the column of batches done."""
+def write_curves(folder: Path, progress: Progress) -> None:
+    """Write a table for each of :attr:`Progress.curves` into a folder; the column ``batch`` has the batches done."""
     for name, columns in progress.curves.items():
-        write_table(folder / f"{name}.tsv", step, columns)
+        write_table(folder / f"{name}.tsv", "batch", columns)
 
 
 def write_table(path: Path, step: str, columns: Columns) -> None:

@@ -1,5 +1,5 @@
-"""The stage evaluate: reads the pairs, the trained encoder and other encoders; writes the scores of the split, the
-plots, the mistakes, and the page.
+"""The stage evaluate: reads the pairs, the trained encoder and other encoders; writes the scores, the plots, the
+mistakes, and the page.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from sightword.entailment.settings import EntailmentSettings, EntailSettings, SentencePairsSettings
 from sightword.evaluation.ledger import Enter, alone, count_of, hash_of, scored
 from sightword.report.departures import departures_of
-from sightword.settings import Settings
+from sightword.settings import SPLITS, Settings
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +40,15 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone, **made_by: Setti
     from sightword.report.binary import curve, energies, write_report
 
     device = devices.use(machine.current())
-    splits = {name: read_split(PAIRS, name) for name in dict.fromkeys(("train", "dev", settings.split))}
+    splits = {name: read_split(PAIRS, name) for name in SPLITS}
     counts, chosen, training = FOLDER.read(PAIRS)[0], read_decision(MODELS), read_json(TRAINING)
     encoder = SentenceEncoder.load(MODELS / "encoder", device=device)
     others = read_others(settings.encoders, TAKEN, device)
     measured = measure(splits, encoder, chosen, others, settings, device=device)
-    pairs = splits[settings.split]
+    pairs = splits["test"]
     judged = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
     folders = [MODELS / "encoder", *(Path(settings.encoders) / one.name for one in others)]
-    entries = [one for folder in folders for one in scored(settings.split, "entailment", judged, hash_of(folder))]
+    entries = [one for folder in folders for one in scored("test", "entailment", judged, hash_of(folder))]
     how_often = count_of(entries, enter(entries))
     drawn = [
         curve(CURVES / "dev.tsv", "accuracy", "Score on dev."),
@@ -59,4 +59,4 @@ def work(settings: EntailmentSettings, *, enter: Enter = alone, **made_by: Setti
     text = render(measured.metrics, counts, training, drawn, measured.mistakes.to_pylist(), settings, how_often, made)
     write_report(measured, ("entailed", "other"), drawn, text, OUTPUTS)
     ours = measured.summary
-    log.info("evaluate: %s, accuracy %.2f %%, majority %.2f %%", settings.split, ours["accuracy"], ours["majority"])
+    log.info("evaluate: test, accuracy %.2f %%, majority %.2f %%", ours["accuracy"], ours["majority"])

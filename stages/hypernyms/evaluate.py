@@ -1,5 +1,5 @@
-"""The stage evaluate: reads the taxonomy and the concepts; writes the scores of the split, the plots, the mistakes,
-and the page.
+"""The stage evaluate: reads the taxonomy and the concepts; writes the scores, the plots, the mistakes, and the
+page.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone, **made_by: Settin
     from sightword.report.binary import curve, energies, write_report
 
     (taxonomy, splits, counts), concepts, embedding = read_prepared(TAXONOMY), Concepts.load(CONCEPTS), read_json(EMBED)
-    measured = measure(taxonomy, splits, counts, concepts, embedding, settings.split)
-    pairs, names = splits[settings.split], taxonomy.names
+    measured = measure(taxonomy, splits, counts, concepts, embedding)
+    pairs, names = splits["test"], taxonomy.names
     sides = ([names[row] for row in side.tolist()] for side in (pairs.hyponyms, pairs.hypernyms))
     rows = list(zip(*sides, pairs.labels.tolist(), strict=True))
-    entry = scored(settings.split, "hypernyms", rows, hash_of(CONCEPTS))
+    entry = scored("test", "hypernyms", rows, hash_of(CONCEPTS))
     how_often = count_of(entry, enter(entry))
     drawn = [
         curve(CURVES / "dev.tsv", embedding["criterion"], "Score on dev."),
@@ -52,4 +52,4 @@ def work(settings: HypernymsSettings, *, enter: Enter = alone, **made_by: Settin
     text = render(measured.metrics, counts, embedding, drawn, measured.mistakes.to_pylist(), settings, how_often, made)
     write_report(measured, ("true", "false"), drawn, text, OUTPUTS)
     ours = measured.summary
-    log.info("evaluate: %s, accuracy %.2f %%, closure %.2f %%", settings.split, ours["accuracy"], ours["closure"])
+    log.info("evaluate: test, accuracy %.2f %%, closure %.2f %%", ours["accuracy"], ours["closure"])

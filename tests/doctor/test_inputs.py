@@ -26,7 +26,7 @@ def flickr8k(project) -> Path:
     values = YAML(typ="safe", pure=True).load(path.read_text())
     path_of = {"path": "data/raw/flickr8k", "pictures": "data/raw/flickr8k/images"}
     values["corpus"] |= path_of | {"format": "flickr8k", "only": None}
-    values["semantics"]["data"] = values["epochs"]["data"] = values["select"]["data"] = "data/raw/senteval"
+    values["semantics"]["data"] = values["epochs"]["data"] = "data/raw/senteval"
     with path.open("w") as stream:
         YAML().dump(values, stream)
     return project.folder / "data/raw/flickr8k"

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,7 +62,8 @@ def test_second_fetch_sends_no_request(site, source, archive, order, raw):
     assert fetch(words, order()) == fetching.Outcome("there", SHA256, "", True)
     assert fetch(archive, order()).sha256 == hashlib.sha256(site.files["own.zip"]).hexdigest()
     assert site.requests == []
-    assert fetch(words, order(again=True)).state == "fetched"
+    (raw / "own/words.txt").unlink()
+    assert fetch(words, order()).state == "fetched"
     assert site.requests == [("words.txt", None)]
 
 
@@ -153,7 +155,8 @@ def test_source_behind_a_form_comes_by_hand_or_from_a_mirror(source, order, raw,
     assert by_hand.exists(), "a person's file is theirs"
     site.files["m/own/own.zip"] = make_zip({"a.txt": b"2"})
     by_hand.unlink()
-    assert fetch(asked, order(mirror=site.url("m"), again=True)).state == "fetched"
+    (raw / "own/a.txt").unlink()
+    assert fetch(asked, order(mirror=site.url("m"))).state == "fetched"
     assert content(raw / "own") == {"a.txt": b"2"}
 
 
@@ -176,7 +179,8 @@ def test_archives_are_kept_on_demand(archive, order, raw, site):
     fetch(archive, order(keep=True))
     assert (raw / "downloads/own/own.zip").read_bytes() == site.files["own.zip"]
     site.requests.clear()
-    fetch(archive, order(again=True))
+    shutil.rmtree(raw / "own")
+    fetch(archive, order())
     assert site.requests == []
     assert not (raw / "downloads/own/own.zip").exists()
 

@@ -54,7 +54,7 @@ WHOLE = shape_as_json(ModelSettings().shape)
     ("value", "message"),
     [
         ({**WHOLE, "hidden": 0}, "shape.hidden is 0; expected a whole number from 1 to 100,000,000"),
-        ({**WHOLE, "cell": "rnn"}, "shape.cell is 'rnn'; expected 'gru' or 'lstm' or 'layer_norm_gru'"),
+        ({**WHOLE, "cell": "rnn"}, "shape.cell is 'rnn'; expected 'gru' or 'lstm'"),
         ({**WHOLE, "heads": 4}, "shape.heads is unknown"),
         ({key: one for key, one in WHOLE.items() if key != "hidden"}, "shape.hidden is missing"),
         ({**WHOLE, "reader": "eye"}, "shape.reader is 'eye'; expected 'recurrent' or 'ngrams'"),

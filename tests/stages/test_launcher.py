@@ -65,7 +65,7 @@ def test_lines_of_the_log_and_a_progress_bar_do_not_collide(repository):
         import logging
         from tqdm import tqdm
         from stages import __main__ as launcher
-        launcher._start_logging(verbose=0, quiet=False)
+        launcher._start_logging(quiet=False)
         for number in tqdm(range(3), mininterval=0):
             logging.getLogger("sightword").info("line %d", number)
     """

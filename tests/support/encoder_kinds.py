@@ -55,7 +55,7 @@ def of_sentences(vocabulary=VOCABULARY, **shape):
 
 def several_vocabularies():
     words = Vocabulary.build(TEXTS[:3], unit="word")
-    parts = [*of_sentences(scaled=False).parts, *of_sentences(words, cell="layer_norm_gru").parts]
+    parts = [*of_sentences(scaled=False).parts, *of_sentences(words, cell="lstm").parts]
     return SentenceEncoder(parts, "join")
 
 

@@ -192,8 +192,8 @@ def _heart() -> Polygon:
     return [(x / 17, (y - 2.5) / 17) for x, y in zip(across, down, strict=True)]
 
 
-def _cross(arm: float = 0.34, reach: float = 0.94) -> Polygon:
-    quarter = [(-arm, -reach), (arm, -reach), (arm, -arm)]
+def _cross() -> Polygon:
+    quarter = [(-0.34, -0.94), (0.34, -0.94), (0.34, -0.34)]
     corners: Polygon = []
     for _ in range(4):
         corners += quarter
@@ -201,9 +201,9 @@ def _cross(arm: float = 0.34, reach: float = 0.94) -> Polygon:
     return corners
 
 
-def _flower(petals: int = 6) -> Polygon:
+def _flower() -> Polygon:
     angles = [2 * math.pi * step / 180 for step in range(180)]
-    radii = [0.6 + 0.4 * abs(math.cos(petals / 2 * angle)) ** 0.6 for angle in angles]
+    radii = [0.6 + 0.4 * abs(math.cos(3 * angle)) ** 0.6 for angle in angles]
     return [(r * math.sin(a), -r * math.cos(a)) for r, a in zip(radii, angles, strict=True)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,16 +49,15 @@ def drawn_splits(images: Pathish) -> str:
     return words.decode()
 
 
-def fold_rows(order: NDArray[np.int64], how: Literal["contiguous", "random"], seed: int = 0) -> list[NDArray[np.int64]]:
+def fold_rows(order: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Return the picture rows of each of five folds of 1,000, sorted; ScoringError for fewer than 5,000 pictures.
 
-    "contiguous" takes the first 1,000 of the order, the next 1,000 and so on (Vendrov et al. 2016, VSE++); "random"
-    draws 5,000 of all rows by the seed (Merkx & Frank 2019). Other pictures are in no fold.
+    The first 1,000 of the order are a fold, the next 1,000 and so on (Vendrov et al. 2016, VSE++). Other pictures are
+    in no fold.
     """
     if len(order) < PICTURES:
         raise ScoringError(f"{len(order)} pictures are too few for five folds", expected=f"at least {PICTURES}")
-    rows = order if how == "contiguous" else np.random.default_rng(seed).permutation(len(order))
-    return [np.sort(fold) for fold in rows[:PICTURES].reshape(FOLDS, FOLD_SIZE).astype(np.int64)]
+    return [np.sort(fold) for fold in order[:PICTURES].reshape(FOLDS, FOLD_SIZE).astype(np.int64)]
 
 
 def choose_folds(settings: RetrievalSettings, image_ids: Sequence[str], images: Pathish) -> tuple[Folds | None, str]:
@@ -70,7 +69,7 @@ def choose_folds(settings: RetrievalSettings, image_ids: Sequence[str], images: 
     if "five_fold_1k" not in settings.protocols:
         return None, ""
     if len(image_ids) >= PICTURES:
-        return fold_rows(corpus_order(images, image_ids), settings.folds, settings.fold_seed), ""
+        return fold_rows(corpus_order(images, image_ids)), ""
     few = f"the split {settings.split} has {len(image_ids)} pictures, five folds need {PICTURES}"
     if settings.protocols == ["five_fold_1k"]:
         what, todo = f"{few}, and no other protocol is asked for", "Add full to retrieval.protocols."

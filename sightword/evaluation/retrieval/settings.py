@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from sightword.settings import MAX_SEED, Settings
+from sightword.settings import Settings
 
 Protocol = Literal["full", "five_fold_1k", "querybank"]
 
@@ -17,14 +17,10 @@ class RetrievalSettings(Settings):
     split: Literal["train", "dev", "test", "sealed"] = "test"
     """The split that is scored; ``sealed`` are the pictures that ``corpus.seal`` holds out."""
     protocols: list[Protocol] = Field(default=["full", "five_fold_1k"], min_length=1)
-    """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds of 1000 pictures and pools their
-    queries, and is left out of a split with fewer than 5000; ``querybank`` ranks all candidates by the inverted softmax
-    over a bank of training captions and pictures (Smith et al. 2017; Bogolin et al. 2022)."""
-    folds: Literal["contiguous", "random"] = "contiguous"
-    """Which pictures make a fold: blocks of 1000 in the corpus's own order (Vendrov and VSE++), or drawn with
-    ``fold_seed`` (Merkx & Frank)."""
-    fold_seed: int = Field(default=1, ge=0, le=MAX_SEED)
-    """The seed of random folds, the same for both directions."""
+    """``full`` ranks all candidates of the split; ``five_fold_1k`` takes five folds, blocks of 1000 pictures in the
+    corpus's own order (Vendrov and VSE++), and pools their queries, and is left out of a split with fewer than 5000;
+    ``querybank`` ranks all candidates by the inverted softmax over a bank of training captions and pictures (Smith et
+    al. 2017; Bogolin et al. 2022)."""
     top: int = Field(default=10, ge=1, le=100)
     """How many of the best candidates of each query are listed for a person to look at."""
     length_pairs: int = Field(default=0, ge=0, le=1_000_000)

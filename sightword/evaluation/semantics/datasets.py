@@ -26,7 +26,7 @@ from sightword.evaluation.semantics.classification_data import (
     read_classification,
     sentence,
 )
-from sightword.evaluation.semantics.settings import BENCHMARK_DEV, languages_of
+from sightword.evaluation.semantics.settings import languages_of
 from sightword.io.opening import lines
 from sightword.io.tables import Table, check_bare, number
 from sightword.messages import plural, quote
@@ -109,8 +109,8 @@ SUBTASKS = {
 }
 """The published tasks and their subtasks, in SentEval's order. Other sets have the subtasks of their folder."""
 
-AGGREGATES = ("mean", "weighted_mean", "all")
-"""The names beside the subtasks in the metrics, which subtasks may not use."""
+AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
+"""The names beside the subtasks in the metrics, which subtasks may not use, and their words for people."""
 
 _FETCH = "`sightword fetch senteval` brings the files; data/README.md lists them."
 _SUPERVISED = {
@@ -200,17 +200,6 @@ def read_task(name: str, data: Path) -> SimilarityTask | RelatednessTask | Class
             what, todo = f"has the same pairs and scores as {twin.name}", "Remove one of the two, with its STS.gs file."
             raise SemanticsError(what, where=inputs, expected="each subtask once", todo=todo)
     return SimilarityTask(name, subtasks)
-
-
-def read_benchmark_dev(data: Path) -> RatedPairs:
-    """Read the dev part of STS Benchmark (Cer et al. 2017), below the folder ``data``; no other part is opened.
-
-    SemanticsError, with file and line, if the file is missing or cannot be read.
-    """
-    file = data / BENCHMARK_DEV
-    if not file.is_file():
-        raise SemanticsError("does not exist", where=file, expected="the dev part of STS Benchmark", todo=_FETCH)
-    return _pairs(_read_benchmark(file), file)
 
 
 def files_of(name: str, downstream: Path) -> list[Path]:

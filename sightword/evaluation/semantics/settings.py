@@ -16,9 +16,6 @@ TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICKRelat
 CLASSIFICATION = ("SICKEntailment", "MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SNLI")
 """SentEval's classification tasks, reported by Bordes et al. (2019) among others."""
 
-BENCHMARK_DEV = "downstream/STS/STSBenchmark/sts-dev.csv"
-"""The dev part of STS Benchmark, which may choose a model, in the folder of SentEval's data."""
-
 LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "pl", "pt", "ru", "zh", "ja")
 """The languages of STS Benchmark: ``STSBenchmark-de``, and ``STSBenchmark-en-de`` for pairs of two languages."""
 
@@ -46,8 +43,6 @@ class SemanticsSettings(Settings):
     """The seed of the trained head and of the classifiers; 1111 is SentEval's."""
     batch_size: int = Field(default=256, ge=1)
     """Sentences encoded together."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """``bf16``: sentences are encoded in bfloat16; faster on a CPU or GPU with units for it; the last digits differ."""
     controls: list[ControlName] = Field(default=["tfidf", "untrained"])
     """Controls whose scores stand beside the encoder's: ``tfidf``, the cosine of n-grams of characters, weighted by
     their frequency in the training captions; and ``untrained``, the same network with random weights (the seed is

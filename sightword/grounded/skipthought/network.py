@@ -34,9 +34,9 @@ from sightword.model.cells import GruPass, Weights
 from sightword.model.encoders import PAD, CaptionEncoder, pad
 from sightword.model.packing import Packing
 from sightword.model.products import varying_product
-from sightword.model.recurrent import LAYERS, LayerNormGru, states_by_torch
+from sightword.model.recurrent import states_by_torch
 from sightword.model.saved import load_module, write_tensors
-from sightword.model.shape import RecurrentShape, SavedCellName
+from sightword.model.shape import RecurrentShape
 from sightword.text.storage import Text
 
 Rows = Sequence[NDArray[np.int64]]
@@ -63,8 +63,7 @@ CACHE = 500_000
 
 def shape_of(settings: SkipthoughtSettings) -> RecurrentShape:
     """Return the shape of the encoder: a GRU in one direction, and its last state."""
-    cell: SavedCellName = "gru" if settings.layer_norm == "none" else "layer_norm_gru"
-    return RecurrentShape(settings.embedding, settings.hidden, cell, scaled=False)
+    return RecurrentShape(settings.embedding, settings.hidden, scaled=False)
 
 
 def build(settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS) -> SkipThought | Neighbours:
@@ -125,7 +124,7 @@ class _Reader(nn.Module):
 
         With initial states (B, H) the GRU reads a zero vector, then all words but the last: it predicts the words.
         """
-        assert isinstance(layer, nn.GRU | LayerNormGru)
+        assert isinstance(layer, nn.GRU)
         distinct = np.unique(words.places if start is None else words.places_before(), return_inverse=True)
         own, places = (move(torch.from_numpy(each), table.device) for each in distinct)
         return gru_states(layer, table.index_select(0, own), places, words.packing, start, self.dtype)
@@ -160,8 +159,7 @@ class SkipThought(_Reader):
 
     def __init__(self, settings: SkipthoughtSettings, tokens: int, decode: Sequence[str] = NEIGHBOURS) -> None:
         super().__init__(settings, tokens)
-        kind = LAYERS[shape_of(settings).cell]
-        layers = {name: kind(settings.embedding, settings.hidden) for name in NEIGHBOURS}
+        layers = {name: nn.GRU(settings.embedding, settings.hidden) for name in NEIGHBOURS}
         self.decoders = nn.ModuleDict({name: layers[name] for name in layers if name in decode})
         self.output = nn.Linear(settings.hidden, tokens)
 
@@ -238,7 +236,7 @@ def _left_out(rows: Rows) -> Iterator[NDArray[np.bool_]]:
 
 
 def gru_states(
-    layer: nn.GRU | LayerNormGru, words: torch.Tensor, places: torch.Tensor, packing: Packing,
+    layer: nn.GRU, words: torch.Tensor, places: torch.Tensor, packing: Packing,
     start: torch.Tensor | None, dtype: torch.dtype,
 ) -> torch.Tensor:  # fmt: skip
     """Return the states at the N real positions of B sentences, (N, H), by a layer in one direction.
@@ -247,8 +245,6 @@ def gru_states(
     has; ``start`` are initial states (B, H), in the order of the sentences; all is computed in ``dtype``.
     """
     first = None if start is None else start.index_select(0, move(packing.order, start.device)).to(dtype)
-    if isinstance(layer, LayerNormGru):
-        return layer.packed(words.to(dtype), packing.sizes, places=places, start=first)
     if words.device.type != "cpu":
         return states_by_torch([layer], words.index_select(0, places).to(dtype), packing.sizes, first)
     weights = [weight.to(dtype) for weight in layer.parameters()]

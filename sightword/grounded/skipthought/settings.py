@@ -19,9 +19,6 @@ class SkipthoughtSettings(Settings):
     """Width of a word's embedding; encoder and decoders share the table."""
     hidden: int = Field(2048, gt=0)
     """States of the encoder and of each decoder: the width of a sentence's vector."""
-    layer_norm: Literal["none", "frozen"] = "none"
-    """Layer normalisation in the GRUs of encoder and decoders (Ba et al. 2016): ``none``, or ``frozen``, with gains
-    that stay 1 and without biases (released code)."""
     batch: int = Field(128, ge=2)
     """Triples in a batch (``infonce``: pairs); the rest of an epoch, less than a batch, is left out."""
     bucket: int = Field(1, ge=1)

@@ -330,7 +330,8 @@ class GroundingTask(Task[Scenario]):
         weighted = {name: (float(getattr(scenario, name)), value) for name, value in parts.items()}
         self._backward(weighted | {name: (self.extra[name].weight, value) for name, value in more.items()})
         if measure:
-            self.norms = _norm(before), _norm(_difference(_gradients(encoder), before))
+            change = [after - earlier for after, earlier in zip(_gradients(encoder), before, strict=True)]
+            self.norms = _norm(before), _norm(change)
         self.spoilt = self.spoilt + 0 * clip_grad_norm_(self.trained, CLIP)
         for group in self.adam.param_groups:
             group["lr"] = scenario.rate * DECAY ** (number / DECAY_STEPS)
@@ -421,7 +422,3 @@ def _gradients(module: nn.Module) -> list[torch.Tensor]:
 
 def _norm(gradients: list[torch.Tensor]) -> float:
     return math.hypot(*(float(torch.linalg.vector_norm(one)) for one in gradients))
-
-
-def _difference(after: list[torch.Tensor], before: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [one - other for one, other in zip(after, before, strict=True)]

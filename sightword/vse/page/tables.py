@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightword.evaluation.published import SYSTEMS, Score, published
+from sightword.evaluation.semantics.datasets import AGGREGATES
 from sightword.evaluation.semantics.results import PairTable, ScoredPairs, read_pairs
 from sightword.evaluation.semantics.tables import DRAWN, THIS, TRAINED
 from sightword.report.inputs import numbers, read_tsv, texts
@@ -55,7 +56,6 @@ QUERIES = {
 """Queries of each test set by direction, with five captions a picture; on COCO 1k the sum of all five folds.
 No entry where the number is not known."""
 
-AGGREGATES = {"mean": "mean", "weighted_mean": "mean weighted by pairs", "all": "pooled"}
 CONTROLS = {"tfidf": "tf-idf", "untrained": "untrained", "chance": "chance"}
 """The heads of the columns of controls."""
 Scored = tuple[str, str, Mapping[str, Any]]

@@ -21,21 +21,16 @@ from sightword.encoder.parts import parts_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError, TrainingError
 from sightword.evaluation.retrieval import protocols
-from sightword.evaluation.semantics.datasets import RatedPairs, missing_file
-from sightword.evaluation.semantics.encoding import embed
+from sightword.evaluation.semantics.datasets import missing_file
 from sightword.evaluation.semantics.evaluation import evaluate
-from sightword.evaluation.semantics.relatedness import cosine
 from sightword.features.tables.origin import other_kind
 from sightword.features.tables.pairs import Pairs
 from sightword.model.shape import TfidfShape
-from sightword.statistics.inference import pearson
-from sightword.vse.selection.settings import STSB_DEV, EpochsSettings, SelectSettings
+from sightword.vse.selection.settings import EpochsSettings, SelectSettings
 from sightword.vse.training.snapshots import DEPTHS, DIRECTIONS, Recall, Snapshots, count, framed, validate
 
 log = logging.getLogger(__name__)
 
-UNDEFINED = -100.0
-"""The similarity score of an encoder that gives all pairs one cosine: the lowest one."""
 LONGEST_NGRAM, WEIGHTS = 4, 16_384
 """Tokens of the longest n-grams of a lexical part, and the number of their weights."""
 
@@ -64,7 +59,6 @@ def choose(
     *,
     device: torch.device,
     recall: Mapping[int, Recall] | None = None,
-    pairs: RatedPairs | None = None,
     beside: Sequence[SentenceEncoder] = (),
     lexical: SentenceEncoder | None = None,
 ) -> Choice:
@@ -79,7 +73,6 @@ def choose(
         settings: the parameters.
         device: the device to work on.
         recall: the recall of each snapshot on this split; None: it is measured.
-        pairs: the sentence pairs that the criterion ``stsb_dev`` compares by.
         beside: encoders of other training runs.
         lexical: the part of ``select.lexical``.
 
@@ -96,16 +89,12 @@ def choose(
             todo="Train for more cycles (train.epochs, train.cycle).",
         )
     name = settings.criterion
-    assert (pairs is not None) == (name == STSB_DEV)
     r10: dict[int, float] = {}
     score: dict[int, float] = {}
     for epoch in epochs if snapshots.features_width else ():
         known = recall[epoch] if recall else validate(snapshots.load(epoch).to(device), dev, snapshots.model.similarity)
         r10[epoch] = mean_r10(known)
-        if pairs is None:
-            score[epoch] = _RECALLS[name](known)
-        else:
-            score[epoch] = similarity(ensemble(snapshots, [epoch], renormalise=False, device=device), pairs)
+        score[epoch] = _RECALLS[name](known)
         other = "" if name == "mean_r10" else f", {name} {score[epoch]:.1f}"
         log.info("snapshot of epoch %d: mean recall@10 %.1f on dev%s", epoch, r10[epoch], other)
     chosen = sorted(epochs, key=lambda epoch: (-score.get(epoch, 0.0), -epoch))[: settings.members]
@@ -116,8 +105,7 @@ def choose(
         return Choice(encoder, chosen, r10, score, {}, None)
     images, captions = encoder.encode_images(dev.features), encoder.encode(dev.texts, max_length=LONGEST)
     whole = protocols.score(captions, images, dev.image_of_caption, encoder.similarity_name)
-    reached = _RECALLS[name](whole) if pairs is None else similarity(encoder, pairs)
-    return Choice(encoder, chosen, r10, score, whole, reached)
+    return Choice(encoder, chosen, r10, score, whole, _RECALLS[name](whole))
 
 
 def mean_r10(recall: Mapping[str, Any]) -> float:
@@ -135,13 +123,6 @@ _RECALLS: dict[str, Callable[[Mapping[str, Any]], float]] = {
     "rsum": lambda recall: _rsum(recall, *DIRECTIONS),
 }
 """The score that the choice compares, by the name of ``select.criterion``; more is better."""
-
-
-def similarity(encoder: SentenceEncoder, pairs: RatedPairs) -> float:
-    """Return 100 times Pearson's r of cosines and people's scores; :data:`UNDEFINED` where all cosines are equal."""
-    vectors = embed(lambda texts: encoder.encode(texts, max_length=LONGEST), [*pairs.first, *pairs.second])
-    r = pearson(cosine(vectors.of(pairs.first), vectors.of(pairs.second)), pairs.gold)
-    return UNDEFINED if r is None else 100.0 * r
 
 
 def ensemble(

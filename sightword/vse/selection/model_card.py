@@ -22,7 +22,7 @@ from sightword.model.shape import NgramShape, Shape, TfidfShape
 from sightword.settings import BESIDE
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.choice import Choice
-from sightword.vse.selection.settings import STSB_DEV, SelectSettings
+from sightword.vse.selection.settings import SelectSettings
 
 DIRECTIONS = {"caption_to_image": "caption to picture", "image_to_caption": "picture to caption"}
 RECALLS = (1, 5, 10)
@@ -66,7 +66,7 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
         training: the captions of the training split.
     """
     encoder, vocabulary = choice.encoder, choice.encoder.vocabulary
-    own, *others = _trainings(encoder)
+    own, *others = [part for part in encoder.parts if isinstance(part, Combination)] or [encoder]  # by training run
     notes, unit, longest = encoder.notes.get("training", {}), vocabulary.unit, f"{max(training.tokens):,}"
     features, start, kept = encoder.notes.get("features", {}), notes.get("start"), control(notes)
     more = f", and on {training.beside:,} captions of other pictures" if training.beside else ""
@@ -129,17 +129,14 @@ def _scores(choice: Choice, settings: SelectSettings) -> str:
         cells = [with_interval(entry[f"r{k}"], entry[f"r{k}_ci95"]) for k in RECALLS]
         rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
-    where, those = "this split", "those"
-    if settings.criterion == STSB_DEV:
-        where, those = "the dev part of STS Benchmark", "retrieval's"
     epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
     return f"""\
 ## Scores on dev
 
 {table}
 
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on {where}, by
-`{settings.criterion}`, so its scores are a little too good; {those} on the test split are {TEST_ELSEWHERE}.
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
+`{settings.criterion}`, so its scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
 Chosen epochs, with the mean R@10 of each alone: {epochs}.
 
 """
@@ -207,11 +204,6 @@ def result(dataset: str, title: str, split: str, directions: Mapping[str, Any]) 
         "dataset": {"type": dataset, "name": title, "split": split},
         "metrics": metrics,
     }
-
-
-def _trainings(encoder: Combination) -> list[Combination]:
-    """Return the encoder of each training run, the chosen one first."""
-    return [part for part in encoder.parts if isinstance(part, Combination)] or [encoder]
 
 
 def _weights(encoder: Combination) -> int:

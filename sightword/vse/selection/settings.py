@@ -10,19 +10,13 @@ from pydantic import Field, field_validator
 from sightword.evaluation.semantics.settings import TASKS, known_once
 from sightword.settings import Settings
 
-STSB_DEV = "stsb_dev"
-"""The criterion of sentence similarity."""
-
 
 class SelectSettings(Settings):
     """The choice of snapshots; the defaults are those of Merkx & Frank (2019), section 3.3."""
 
-    criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum", "stsb_dev"] = "mean_r10"
+    criterion: Literal["mean_r10", "caption_to_image_rsum", "rsum"] = "mean_r10"
     """The score to compare: the mean recall@10 of both directions; R@1 + R@5 + R@10 of caption to image
-    (order-embeddings); that sum over both directions (VSE++); or ``stsb_dev``, Pearson's r of cosines and people's
-    scores on the dev part of STS Benchmark."""
-    data: str = "data/raw/senteval"
-    """The folder that holds SentEval's ``downstream/``; read with ``stsb_dev`` only."""
+    (order-embeddings); or that sum over both directions (VSE++)."""
     members: int = Field(2, ge=1)
     """Snapshots in the ensemble, the best ones at the ends of cycles (the paper: two)."""
     renormalise: bool = False

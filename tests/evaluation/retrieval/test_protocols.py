@@ -64,14 +64,9 @@ def test_folds_pool_their_queries_and_average_their_medians():
     assert (found["r1"], found["queries"], found["mean_rank"], found["median_rank"]) == (75.0, 4, 1.75, 2.5)
 
 
-def test_folds_are_blocks_or_drawn_with_a_seed():
-    blocks = fold_rows(np.arange(5003), "contiguous")
+def test_folds_are_blocks_of_the_order():
+    blocks = fold_rows(np.arange(5003))
     assert [(fold[0], fold[-1], len(fold)) for fold in blocks] == [(k * 1000, k * 1000 + 999, 1000) for k in range(5)]
-    drawn = fold_rows(np.arange(5003), "random", 1)
-    assert len(set(np.concatenate(drawn).tolist())) == 5000
-    assert not np.array_equal(drawn[0], blocks[0])
-    assert np.array_equal(drawn, fold_rows(np.arange(5003), "random", 1))
-    assert not np.array_equal(drawn, fold_rows(np.arange(5003), "random", 2))
 
 
 def test_contiguous_folds_are_blocks_of_the_corpuss_own_order(tmp_path):
@@ -89,7 +84,7 @@ def test_contiguous_folds_are_blocks_of_the_corpuss_own_order(tmp_path):
 
     as_listed = [entry["filename"] for entry in entries if entry["split"] == "test"]
     ids = sorted(as_listed)
-    found = fold_rows(corpus_order(tmp_path / "images.parquet", ids), "contiguous")
+    found = fold_rows(corpus_order(tmp_path / "images.parquet", ids))
     for number, fold in enumerate(found):
         assert {ids[row] for row in fold} == set(as_listed[1000 * number : 1000 * (number + 1)])
     with pytest.raises(CorpusError, match=r"images.parquet: lacks 1 of 2 pictures, first b.jpg"):
@@ -101,7 +96,7 @@ def test_five_folds_are_five_rankings_of_a_thousand():
     images = random.standard_normal((5001, 6))
     owner = random.permutation(np.concatenate([np.arange(5001), random.integers(0, 5001, 2000)]))
     captions = images[owner] + random.standard_normal((7001, 6))
-    found = entry(rank_folds(captions, images, owner, fold_rows(np.arange(5001), "contiguous")))
+    found = entry(rank_folds(captions, images, owner, fold_rows(np.arange(5001))))
     alone = []
     for first in range(0, 5000, 1000):
         inside = (owner >= first) & (owner < first + 1000)
@@ -120,7 +115,7 @@ def test_five_folds_are_five_rankings_of_a_thousand():
 
 def test_too_few_pictures_have_no_folds():
     with pytest.raises(ScoringError, match="4999 pictures are too few for five folds; expected at least 5000"):
-        fold_rows(np.arange(4999), "contiguous")
+        fold_rows(np.arange(4999))
 
 
 @pytest.mark.parametrize("similarity", NAMES)

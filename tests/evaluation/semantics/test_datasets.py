@@ -12,12 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from sightword.errors import SemanticsError
-from sightword.evaluation.semantics.datasets import (
-    SUBTASKS,
-    missing_file,
-    read_benchmark_dev,
-    read_task,
-)
+from sightword.evaluation.semantics.datasets import SUBTASKS, missing_file, read_task
 from sightword.evaluation.semantics.settings import SemanticsSettings
 
 OWN = "downstream/STS/STSOwn-en-test"
@@ -41,18 +36,6 @@ def test_sentences_are_tokens_joined_by_single_spaces_and_an_empty_one_is_a_full
     (data / OWN / "STS.gs.street.txt").write_bytes(b"1\r\n2.5\r\n")
     pairs = read_task("STSOwn", data).subtasks["street"]
     assert (pairs.first, pairs.second, pairs.gold.tolist()) == (["a dog .", "."], [".", "b"], [1.0, 2.5])
-
-
-def test_dev_part_of_sts_benchmark_is_read_without_the_other_parts(data):
-    wanted = read_task("STSBenchmark", data).dev
-    folder = data / "downstream/STS/STSBenchmark"
-    for part in ("train", "test"):
-        (folder / f"sts-{part}.csv").unlink()
-    found = read_benchmark_dev(data)
-    assert (found.first, found.second, found.gold.tolist()) == (wanted.first, wanted.second, wanted.gold.tolist())
-    (folder / "sts-dev.csv").unlink()
-    with pytest.raises(SemanticsError, match=r"sts-dev\.csv: does not exist; expected the dev part of STS Benchmark"):
-        read_benchmark_dev(data)
 
 
 def test_the_published_sets_have_24_subtasks_with_the_published_pairs(real_data):

@@ -33,9 +33,8 @@ def workplace(data, bag_encoder, monkeypatch):
         def load(cls, folder, *, device):
             return cls()
 
-        def encode(self, sentences, *, batch_size, max_length, precision):
+        def encode(self, sentences, *, batch_size, max_length):
             assert max_length == arguments.LONGEST  # no sentence of a data set is too long
-            assert precision == "bf16"
             return bag_encoder(sentences)
 
     monkeypatch.chdir(data)
@@ -48,9 +47,7 @@ def workplace(data, bag_encoder, monkeypatch):
 
 
 def chosen(**changes):
-    return SemanticsSettings(
-        **{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "precision": "bf16", "controls": [], **changes}
-    )
+    return SemanticsSettings(**{"data": ".", "tasks": ["STSOwn", "SICKRelatedness"], "controls": [], **changes})
 
 
 def test_the_stage_writes_metrics_table_and_plots(workplace, bag_encoder, caplog):
@@ -87,13 +84,13 @@ def test_controls_are_scored_beside_the_encoder(data, monkeypatch):
     captions = ["a red dog runs", "the man sits"]
     ids = [np.array([2], np.int32)] * 2
     write_captions("data/captions/captions.parquet", CaptionTable(["a", "b"], [0, 0], ["train"] * 2, captions, ids))
-    semantics.work(chosen(tasks=["STSOwn"], precision="fp32", seed=5, controls=["tfidf", "untrained"]))
+    semantics.work(chosen(tasks=["STSOwn"], seed=5, controls=["tfidf", "untrained"]))
     found = json.loads(Path("metrics/semantics.json").read_text())["controls"]
     expected = {"tfidf": TfIdf(captions), "untrained": untrained(encoder, 5).encode}
     alone = evaluate(bag_of_nothing, ["STSOwn"], ".", controls=expected)
     assert found == rounded(alone["controls"])
     assert found["tfidf"].keys() == found["untrained"].keys() == {"STSOwn"}
-    semantics.work(chosen(tasks=["STSOwn"], precision="fp32", controls=[]))
+    semantics.work(chosen(tasks=["STSOwn"], controls=[]))
     assert "controls" not in json.loads(Path("metrics/semantics.json").read_text())
 
 

@@ -10,12 +10,11 @@ from pydantic import ValidationError
 from sightword import score
 from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import EncoderError, TrainingError
-from sightword.evaluation.semantics.datasets import RatedPairs
 from sightword.features.tables.pairs import Pairs
 from sightword.io.files import atomic_folder
 from sightword.model.encoders import Encoders
 from sightword.model.saved import write_tensors
-from sightword.vse.selection.choice import UNDEFINED, choose, ensemble, lexical_part, mean_r10, read_beside, similarity
+from sightword.vse.selection.choice import choose, ensemble, lexical_part, mean_r10, read_beside
 from sightword.vse.selection.settings import SelectSettings
 from sightword.vse.training.settings import TrainSettings
 from sightword.vse.training.snapshots import Snapshots, file_name, read_snapshots, validate
@@ -97,37 +96,6 @@ def test_untrained_encoders_are_never_chosen(snapshots, dev):
     choice = choose(kept, dev, SelectSettings(members=1), device=CPU, recall=recall)
     assert choice.epochs == [4]
     assert 0 not in choice.score
-
-
-def rated(texts):
-    """Pairs of neighbours, the more similar the more letters they share."""
-    first, second = list(texts[:-1]), list(texts[1:])
-    gold = [len(set(one) & set(other)) / len(set(one) | set(other)) for one, other in zip(first, second, strict=True)]
-    return RatedPairs(first, second, np.array(gold))
-
-
-@pytest.mark.parametrize("members", [1, 2])
-def test_sentence_similarity_on_dev_chooses_by_its_correlation(snapshots, dev, members):
-    pairs = rated([f"{text} {number}" for number, text in enumerate(TEXTS)])
-    settings = SelectSettings(members=members, criterion="stsb_dev")
-    choice = choose(snapshots, dev, settings, device=CPU, pairs=pairs)
-
-    def oracle(encoder):
-        one, other = (np.asarray(encoder.encode(side), np.float64) for side in (pairs.first, pairs.second))
-        cosines = [a @ b / np.sqrt(a @ a * (b @ b)) for a, b in zip(one, other, strict=True)]
-        return 100 * np.corrcoef(cosines, pairs.gold)[0, 1]
-
-    wanted = {epoch: oracle(ensemble(snapshots, [epoch], False, CPU)) for epoch in snapshots.epochs}
-    assert choice.score == pytest.approx(wanted, abs=1e-4)
-    assert len(set(choice.score.values())) > 1
-    assert choice.epochs == sorted(wanted, key=wanted.__getitem__, reverse=True)[:members]
-    assert choice.ensemble_score == pytest.approx(oracle(choice.encoder), abs=1e-4)
-
-
-def test_encoder_with_one_cosine_for_all_pairs_is_the_last_choice(snapshots):
-    pairs = RatedPairs(["a", "b", "c"], ["a", "b", "c"], np.array([0.0, 1.0, 2.0]))
-    encoder = ensemble(snapshots, [1], False, CPU)
-    assert similarity(encoder, pairs) == UNDEFINED
 
 
 def test_an_ensemble_that_is_not_renormalised_is_ranked_by_the_dot_product_of_the_sums(snapshots, dev):

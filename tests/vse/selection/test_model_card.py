@@ -13,7 +13,6 @@ from small_card import head, made
 from small_project import begin
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
-from sightword.errors import SemanticsError
 from sightword.statistics.inference import with_interval
 from sightword.vse.selection.model_card import model_card
 from sightword.vse.selection.settings import SelectSettings
@@ -86,22 +85,3 @@ def test_the_stage_writes_it_beside_the_encoder_the_same_each_time():
     assert "bidirectional GRU with 3 states a direction" in text
     assert json.loads(Path("metrics/select.json").read_text())["beside"] == "first"
     assert SentenceEncoder.load("models/encoder").encode("a dog").shape == (12,)
-
-
-@pytest.mark.usefixtures("small")
-def test_choice_by_sentence_similarity_reads_the_dev_part_alone_and_says_so():
-    train.work(TrainSettings(embedding=4, hidden=3, attention=4, batch=4, epochs=2, cycle=1, snapshots="epoch"))
-    settings = SelectSettings(members=1, criterion="stsb_dev", data="pairs")
-    with pytest.raises(SemanticsError, match=r"sts-dev\.csv: does not exist"):
-        select.work(settings)
-    assert not Path("models/encoder").exists()
-    dev = Path("pairs/downstream/STS/STSBenchmark/sts-dev.csv")
-    dev.parent.mkdir(parents=True)
-    rows = [("a dog", "a dog runs", 4.5), ("a dog", "two cats", 0.5), ("red", "a red ball", 3.0), ("x", "y", 1.0)]
-    dev.write_text("".join(f"main\tfile\t2012\t{n}\t{gold}\t{a}\t{b}\n" for n, (a, b, gold) in enumerate(rows)))
-    select.work(settings)
-    found = json.loads(Path("metrics/select.json").read_text())
-    assert (found["criterion"], found["snapshots"]) == ("stsb_dev", 3)
-    assert found["chosen_epochs"] in ("1", "2")  # 0 is untrained
-    assert found["ensemble_score"] == found["best_score"]
-    assert "chosen on the dev part of STS Benchmark, by\n`stsb_dev`" in Path("models/encoder/README.md").read_text()
