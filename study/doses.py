@@ -226,7 +226,7 @@ def correlations(
         kinds = {key[0]: whole}
         if key[0] == BENCHMARK:
             kinds |= {f"{BENCHMARK}.{genre}": np.array(genres) == genre for genre in sorted({*genres})}
-        if in_mean(key):
+        if in_mean(key) and not key[0].startswith(BENCHMARK):
             kinds = {"sts": whole, f"sts.{'captions' if key in IMAGE_CAPTIONS else 'others'}": whole}
         for test, chosen in kinds.items():
             gold, own = part.gold[chosen], every[:, chosen]
@@ -284,7 +284,7 @@ def draws(project: Path, genres: Sequence[str], name: str) -> tuple[list[int], d
     found = scores_of(correlations(scores, tests, genres))
     found |= {f"note.weight.{name}": Score(value=weight) for name, weight in chosen.items()}
     added = [one for one in scores if one.name in (FLOOR, LSA) or not one.name.endswith(" alone")]
-    found["note.scorings.sts"] = Score(value=len(added))
+    found[f"note.scorings.{'german' if name == 'german' else 'sts'}"] = Score(value=len(added))
     return seeds, {"experiments": hash_listing(hashes)}, found
 
 
