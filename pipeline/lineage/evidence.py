@@ -43,7 +43,7 @@ STORED = "stored"
 SHOWN = 3
 """Differences that a sentence names before it counts the rest."""
 _MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
-_HEAD = re.compile(rb'\{\n "schema": %d,\n "stage": "([^"\\]+)",\n' % SCHEMA)
+_HEAD = re.compile(rb'\{\n "schema": %d,\n "stage": "([\w@:./-]+)",\n' % SCHEMA)
 _ID = re.compile(rb'\n "id": "([0-9a-f.]+)",\n')
 
 Facts = dict[str, Any]
@@ -113,7 +113,10 @@ class _File:
 
 
 class KnownFacts:
-    """The facts in some folders and, of a project, those in git. A line of the log names the unreliable files."""
+    """The facts in some folders and, of a project, those in git.
+
+    They are read when a question needs them, and a line of the log names those that nobody can rely on.
+    """
 
     def __init__(self, folders: Sequence[Path], project: Path | None = None) -> None:
         self._folders, self._project = folders, project
@@ -139,7 +142,7 @@ class KnownFacts:
                 yield stage_of(facts["stage"]), scoring
 
     def __bool__(self) -> bool:
-        return any(file.checked[0] for files in self._places() for file in files)
+        return any(self._read(files, lambda _: True) for files in self._places())
 
     def weigh(self, entry: Entry) -> Evidence:
         """Return the verdict on an entry of a lock.
@@ -186,10 +189,9 @@ class KnownFacts:
 
     def _of_stage(self, stage: str) -> list[tuple[str, Facts]]:
         """Return the sources and facts of a stage's runs."""
-        runs: dict[str, tuple[str, Facts]] = {}
-        for files in self._places():
-            runs = self._read(files, lambda file: file.stage == stage) | runs
-        return [run for run in runs.values() if run[1]["stage"] == stage]
+        here, in_git = (self._read(files, lambda file: file.stage == stage) for files in self._places())
+        runs = [*here.values(), *(run for name, run in in_git.items() if name not in here)]
+        return [run for run in runs if run[1]["stage"] == stage]
 
     def _read(self, files: Sequence[_File], wanted: Callable[[_File], bool]) -> dict[str, tuple[str, Facts]]:
         """Return the source and the facts of each run that is wanted, and of those in files of another layout."""

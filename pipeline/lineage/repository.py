@@ -197,7 +197,7 @@ class Repository:
             some = names[first : first + ASKED]
             asked.write("".join(f"{name}\n" for name in some).encode())
             asked.flush()
-            headers = ((_OBJECT.fullmatch(answers.readline())) for _ in some)
+            headers = (_OBJECT.fullmatch(answers.readline()) for _ in some)
             texts = [(header[1], answers.read(int(header[2]) + 1)[:-1]) if header else (b"", b"") for header in headers]
             yield from (text if kind == b"blob" else None for kind, text in texts)  # nothing is left in the pipe
 
