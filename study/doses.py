@@ -69,7 +69,7 @@ OTHERS = {
     "second": ("none fixed", FLOOR),
 }
 """Gains that are described; ``second`` has two captions a picture, and is above tf-idf of one of them."""
-EXPERIMENTS = {"gains": "draws-", "gru": "draws-gru-", "german": "german-", "books": "books-"}
+EXPERIMENTS = {"gains": "draws-train_pictures", "gru": "draws-gru-", "german": "german-", "books": "books-"}
 """The beginning of the names of the experiments for each row."""
 IMAGE_CAPTIONS = (("STS12", "MSRvid"), ("STS14", "images"), ("STS15", "images"))
 """The subtasks of STS12 to STS16 whose sentences describe pictures or videos."""
@@ -165,7 +165,8 @@ def scores_of(
     for place, corrected in zip(p, holm([*p.values()]), strict=True):
         found |= {f"{place}.p": Score(value=p[place]), f"{place}.corrected": Score(value=corrected)}
     primary = [p.get(f"note.gain.{name}.{doses[0][1]}.{BENCHMARK}") for name in [*family][:2]]
-    return found if None in primary else {**found, "note.primary.p": Score(value=max(filter(None, primary)))}
+    both = [one for one in primary if one is not None]
+    return {**found, "note.primary.p": Score(value=max(both))} if both == primary else found
 
 
 def mixed(scores: Scores, gold: Mapping[Task, Doubles]) -> dict[str, float]:
@@ -269,8 +270,8 @@ def draws(project: Path, genres: Sequence[str], name: str) -> tuple[list[int], d
         params = yaml_reader.parse(values.read_text("utf-8"), values)
         own, train = params["captions"], params["train"]
         kind = "gru" if train["cell"] == "gru" else KINDS[train["pictures"]]
-        name = RANDOM if train["rate_max"] < 1e-9 else f"{kind} alone"
-        system = System(name, own["train_pictures"], own["train_captions"], own["draw_seed"], train["seed"])
+        kind = RANDOM if train["rate_max"] < 1e-9 else f"{kind} alone"
+        system = System(kind, own["train_pictures"], own["train_captions"], own["draw_seed"], train["seed"])
         tests = read_pairs(pairs).subtasks
         encode = SentenceEncoder.load(encoder).encode
         scores[system] = {key: part.score for key, part in tests.items()}
