@@ -227,7 +227,7 @@ def correlations(
         kinds = {key[0]: whole}
         if key[0] == BENCHMARK:
             kinds |= {f"{BENCHMARK}.{genre}": np.array(genres) == genre for genre in sorted({*genres})}
-        if in_mean(key) and not key[0].startswith(BENCHMARK):
+        if in_mean(key):
             kinds = {"sts": whole, f"sts.{'captions' if key in IMAGE_CAPTIONS else 'others'}": whole}
         for test, chosen in kinds.items():
             gold, own = part.gold[chosen], every[:, chosen]

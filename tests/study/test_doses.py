@@ -61,6 +61,12 @@ def test_gain_is_the_mean_over_seeds_doses_and_subtasks():
     assert [found[f"{name}.corrected"].value for name in tests] == pytest.approx(holm(p))
 
 
+def test_benchmark_of_another_language_is_a_test_of_its_own():
+    task, system = ("STSBenchmark-de", "cosine"), System("right alone", 500, 1, 0, 0)
+    found = correlations({system: {task: GOLD[KEYS[0]]}}, {task: TESTS[KEYS[2]]}, [])
+    assert [*found] == ["STSBenchmark-de"]
+
+
 @pytest.mark.parametrize("spread", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.7, 1.2)])
 def test_interval_covers_the_mean_of_known_variances(spread: tuple[float, float, float]):
     of_pairs, of_draws, of_seeds = spread

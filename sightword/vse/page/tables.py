@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightword.evaluation.published import SYSTEMS, Score, published
+from sightword.evaluation.published import SYSTEMS, Score, in_mean, published
 from sightword.evaluation.semantics.datasets import AGGREGATES
 from sightword.evaluation.semantics.results import PairTable, ScoredPairs, read_pairs
 from sightword.evaluation.semantics.tables import DRAWN, THIS, TRAINED
@@ -315,7 +315,7 @@ def _subtasks(semantics: Mapping[str, Any]) -> list[Scored]:
     return [
         (name, key, scores)
         for name, key, scores in scored(semantics)
-        if name.startswith("STS") and not name.startswith("STSBenchmark") and is_number(scores["pearson"])
+        if in_mean((name, key)) and is_number(scores["pearson"])
     ]
 
 
