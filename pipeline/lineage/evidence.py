@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import glob
 import importlib.metadata
 import json
 import logging
@@ -218,17 +217,16 @@ class KnownFacts:
     @functools.cached_property
     def _here(self) -> list[_File]:
         project = self._project
-        folders = [*self._folders, *(sorted((project / RUNS).glob("*/")) if project else [])]
+        last = sorted((project / RUNS).glob("*/")) if project else []  # of each stage, for git
         files = []
-        for folder in folders:
+        for folder in (*self._folders, *last):
             below = project and folder.is_relative_to(project)
             shown = folder.relative_to(project) if project and below else folder
-            in_git = folder not in self._folders
-            for name in sorted(glob.glob("*.json", root_dir=folder)):  # noqa: PTH207 - thousands of files
+            for name in sorted(path.name for path in folder.glob("*.json")):
                 text = b""
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError):  # what cannot be read is named as such later
                     text = (folder / name).read_bytes()
-                files.append(_File(f"{shown}/{name if in_git else f'{name[:8]}*.json'}", text))
+                files.append(_File(f"{shown}/{name if folder in last else f'{name[:8]}*.json'}", text))
         return files
 
     @functools.cached_property

@@ -161,8 +161,8 @@ class Repository:
         """Yield the texts of the locks of each commit, by their paths."""
         texts = self._objects([f"{commit.sha}:{self._prefix}{path}" for commit in commits for path in self._locks])
         for _ in commits:
-            read = zip(self._locks, texts)  # noqa: B905 - as many texts as there are locks
-            yield {path: text.decode(errors="replace") for path, text in read if text is not None}
+            read = {path: next(texts) for path in self._locks}
+            yield {path: text.decode(errors="replace") for path, text in read.items() if text is not None}
 
     @functools.cached_property
     def _locks(self) -> list[str]:
@@ -172,9 +172,9 @@ class Repository:
 
     def read(self, revision: str, path: str) -> bytes | None:
         """Return a file of a commit, by its path from the project's folder; None where it was not there."""
-        return (
-            None if "\n" in path else next(self._objects([f"{revision}:{self._prefix}{path}"]))
-        )  # git reads a name a line
+        if "\n" in path:  # git reads a name a line
+            return None
+        return next(self._objects([f"{revision}:{self._prefix}{path}"]))
 
     def versions(self, folder: str) -> list[tuple[str, bytes]]:
         """Return each version that any commit has of the files below a folder, with the name of the file."""

@@ -130,7 +130,7 @@ def chips(*facts: str) -> Markup:
 
 def figure(drawing: Drawing | None, caption: str = "") -> Markup | None:
     """Return a drawing, maybe with a caption above; None without a drawing."""
-    return None if drawing is None else part("figure", Markup(drawing.in_page()), caption)  # noqa: S704
+    return None if drawing is None else part("figure", Markup(drawing.in_page()), caption)  # noqa: S704 - matplotlib escapes
 
 
 def beside(*parts: Markup | None, style: str = "") -> Markup | None:
