@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pipeline.cli.command import Commands, add_command, refuse
+from sightword.messages import quote
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -56,7 +57,6 @@ PORT = 8377
 _HOST = "127.0.0.1"
 _TOP = 10
 _TOGETHER = 1 << 12  # bytes of queries that are answered together
-_WIDE = 60  # letters of a THING in a message
 
 
 def add(commands: Commands) -> None:
@@ -104,27 +104,29 @@ def _let_query_come_last(parser: argparse.ArgumentParser) -> None:
 
 
 def _search(arguments: argparse.Namespace) -> int:
+    from sightword.errors import SearchError
     from sightword.io.modules import leave_pandas
+    from sightword.io.saved import as_folder
     from sightword.search.query import check_text
 
     leave_pandas()
     combined = arguments.max or arguments.min or []
     _check(arguments, combined)
+    for name in ("collection", "copy_to", "pictures", "weights"):
+        if (given := getattr(arguments, name)) is not None:
+            setattr(arguments, name, as_folder(given, SearchError))  # a shell leaves ~ behind = as it is
     texts = _named(combined) if arguments.query is None else {"the query": arguments.query}
     for name, text in texts.items():
         check_text(text, name)  # before the encoder is loaded
     if arguments.serve:
         return _serve(arguments)
+    searcher = _open(arguments)
     if arguments.copy_to:
-        from sightword.errors import SearchError
-
-        arguments.copy_to = arguments.copy_to.expanduser()
-        if arguments.copy_to.resolve().is_relative_to(arguments.collection.expanduser().resolve()):
+        if arguments.copy_to.resolve().is_relative_to(arguments.collection.resolve()):
             raise SearchError("is in the collection", where=arguments.copy_to, expected="a folder elsewhere")
         arguments.copy_to.mkdir(parents=True, exist_ok=True)
         if any(arguments.copy_to.iterdir()):
             raise SearchError("holds files already", where=arguments.copy_to, expected="a new or empty folder")
-    searcher = _open(arguments)
     _read_pictures(searcher, quickly=not arguments.index_only)
     if arguments.index_only:
         print(f"sightword: {searcher.pictures_read:,} pictures can be searched", file=sys.stderr)
@@ -144,7 +146,7 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
     queries = [arguments.query, arguments.picture, arguments.like, arguments.max, arguments.min]
     asked = sum(one is not None for one in queries)
     from_page = "--serve takes its queries from the page: leave QUERY, --picture, --like, --max, --min, --json out"
-    copies = "--copy-to goes with --collection, and without --serve"
+    copies = "--copy-to goes with --collection, and without --serve and --index-only"
     only = "--index-only goes with --collection, and without a query and --serve"
     pictured = arguments.picture or arguments.like or combined or arguments.serve or arguments.collection
     given = [name for name, value in vars(arguments).items() if value is not None]
@@ -159,7 +161,7 @@ def _check(arguments: argparse.Namespace, combined: Sequence[str]) -> None:
         (of_page and not arguments.serve, f"--{''.join(of_page[:1])} goes with --serve"),
         (arguments.collection and of_project, f"--{''.join(of_project[:1])} does not go with --collection"),
         (arguments.collection and arguments.picture, "--collection has no captions: use --like"),
-        (arguments.copy_to and (arguments.serve or not arguments.collection), copies),
+        (arguments.copy_to and (arguments.serve or arguments.index_only or not arguments.collection), copies),
         (arguments.index_only and (asked or arguments.serve or not arguments.collection), only),
         (arguments.no_browser and not arguments.serve, "--no-browser goes with --serve"),
         (arguments.weights and not pictured, "--weights goes with a picture, --collection or --serve"),
@@ -188,8 +190,8 @@ def _read_pictures(searcher: Searcher, *, quickly: bool) -> None:
         else:
             searcher.read_pictures(progress=True)
     except KeyboardInterrupt:
-        kept = f"{searcher.pictures_read:,} pictures are read and kept, {searcher.pictures_left:,} are left"
-        print(f"sightword: {kept}: the same command continues.", file=sys.stderr)
+        told = f"{searcher.pictures_read:,} pictures can be searched, {searcher.pictures_left:,} are left"
+        print(f"sightword: {told}; what was computed is kept, and the same command continues.", file=sys.stderr)
         raise
 
 
@@ -267,7 +269,7 @@ def _combined(arguments: argparse.Namespace, things: Sequence[str], searcher: Se
 
 def _named(things: Sequence[str]) -> dict[str, str]:
     """Return the THINGs of an option by their names in messages."""
-    return {f"THING {place} ({_short(thing)!r})": thing for place, thing in enumerate(things, start=1)}
+    return {f"THING {place} ({quote(thing)})": thing for place, thing in enumerate(things, start=1)}
 
 
 def _captions(arguments: argparse.Namespace, searcher: Searcher) -> int:
@@ -350,10 +352,6 @@ def _thumbnails(
     return (files if count else None), notes
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
-
-
 class Printer:
     """Prints answers as text, or as JSON with the option ``--json``; ``headed`` texts begin with their query."""
 
@@ -370,9 +368,7 @@ class Printer:
 
         for hit in hits if self._to else ():
             self._copies += 1
-            shutil.copy2(
-                self._from.expanduser() / hit.picture, self._to / f"{self._copies:03d} {Path(hit.picture).name}"
-            )
+            shutil.copy2(self._from / hit.picture, self._to / f"{self._copies:03d} {Path(hit.picture).name}")
         captions, splits = self._searcher.catalogue.captions_of, self._searcher.catalogue.splits
         if self._json:
             pictures = []

@@ -62,8 +62,8 @@ def ordered_map(
     try:
         yield from _in_order(executor, function, items, chunk=chunk, ahead=AHEAD * workers)
     except BrokenProcessPool:
-        what = "a process that reads pictures died, perhaps because memory ran out"
-        raise SetupError(what, todo="Try SIGHTWORD_WORKERS=1, or 0 to read in the main process.") from None
+        what = 'a process that reads pictures died: memory ran out, or a script lacks `if __name__ == "__main__":`'
+        raise SetupError(what, todo="SIGHTWORD_WORKERS=0 reads in the main process.") from None
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

@@ -190,11 +190,11 @@ def texts(about: Mapping[str, Any], name: str) -> list[str]:
 
 
 def as_folder(folder: object, error: type[SightwordError] = EncoderError, kind: str = "folder") -> Path:
-    """Return a path that a user gave; an error of the class ``error`` if the value is no path, or too long a path."""
+    """Return a path that a user gave, without ``~``; an error of the class ``error`` if the value is none, or too long."""
     if isinstance(folder, str | os.PathLike):
-        with contextlib.suppress(UnicodeEncodeError, TypeError):
+        with contextlib.suppress(UnicodeEncodeError, TypeError, RuntimeError):  # the last: of an unknown ~user
             parts = os.fsencode(folder).split(b"/")
             if all(len(part) <= LONGEST_NAME and b"\0" not in part for part in parts) and len(parts) < _DEEPEST:
-                return Path(folder)
+                return Path(folder).expanduser()
     found = short(ascii(folder)) if isinstance(folder, str) else type(folder).__name__
     raise error(f"the {kind} is {found}", expected=f"the path of a {kind}")

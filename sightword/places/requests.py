@@ -161,7 +161,7 @@ class Requests:
                     raise changed
                 data = bytes(answer.bytes())
         except SightwordError as error:
-            raise changed if "416" in error.what else error from None
+            raise changed if re.search("InvalidRange|status code: 416", error.what) else error from None
         if len(data) < end - start:
             raise changed
         return data

@@ -46,8 +46,9 @@ class Catalogue:
 
     def add(self, pictures: Sequence[str]) -> None:
         """Add pictures without captions behind the others."""
-        self.rows.update(zip(pictures, range(len(self.pictures), len(self.pictures) + len(pictures)), strict=True))
-        self.pictures.extend(pictures)
+        start = len(self.pictures)
+        self.pictures.extend(pictures)  # first: a query beside the reading thread looks up what rows names
+        self.rows.update({picture: row for row, picture in enumerate(pictures, start)})
 
     def find(self, picture: str) -> int:
         """Return the row of a picture; a SearchError names ids like an unknown one."""

@@ -73,7 +73,7 @@ def open_search(
     if space is None:
         folder = find_encoder(encoder)
     require_encoder(folder)
-    own_weights = Path(weights).expanduser() if weights else None
+    own_weights = as_folder(weights, SearchError, "file") if weights else None
     if own_weights and own_weights.is_dir():
         own_weights, weights_folder = None, own_weights
     if own_weights and not own_weights.is_file():
@@ -83,7 +83,7 @@ def open_search(
         features, captions = _read(collection)
         ids = features.image_ids
     else:
-        place, captions = as_folder(collection, SearchError).expanduser(), None
+        place, captions = as_folder(collection, SearchError), None
         sources = list_pictures(place)
         ids = [source.image_id for source in sources]
     if missing := [name for name in named if not is_file(name)]:
@@ -174,6 +174,8 @@ def find_picture(name: str, searcher: Searcher) -> int | Floats:
     row = searcher.catalogue.rows.get(name)
     if row is not None:
         return row
+    if why := searcher.rejected.get(name):
+        raise SearchError(f"the picture cannot be used: {why}", where=name)
     if not is_file(name):
         searcher.catalogue.find(name)
     data = searcher.uploads.read(Path(name))

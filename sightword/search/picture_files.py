@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 Stamp = list[int]
 """Size and time of the last change, in nanoseconds."""
+_ENDINGS = (*PICTURE_SUFFIXES, ".avif", ".heic", ".heif", ".jp2", ".jxl")
+"""Endings of pictures in a user's folder; those that cannot be decoded are told."""
 SIDE = 448
 """The longest side of a thumbnail, in pixels."""
 _QUALITY = 82
@@ -59,7 +61,7 @@ def list_pictures(folder: Pathish) -> list[Source]:
     ):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            if name.startswith(".") or not name.lower().endswith(PICTURE_SUFFIXES):
+            if name.startswith(".") or not name.lower().endswith(_ENDINGS):
                 continue
             path = Path(above) / name
             image_id = path.relative_to(place).as_posix()
@@ -70,7 +72,7 @@ def list_pictures(folder: Pathish) -> list[Source]:
                 continue
             found.append(Source(image_id, str(path)))
     if not found:
-        expected = f"files that end in {', '.join(PICTURE_SUFFIXES)}"
+        expected = f"files that end in {', '.join(_ENDINGS)}"
         raise SearchError("holds no picture files", where=place, expected=expected)
     return sorted(found, key=lambda source: source.image_id)
 

@@ -129,6 +129,7 @@ def test_features_of_another_width_say_which_are_right(world, tmp_path, capsys):
     [
         *("--top 0 a", "--serve a", "--port 80 a", "a b", "--max a", "--collection files --split test a"),
         *("--copy-to new a", "--index-only", "--collection files --index-only a", "--no-browser a"),
+        "--collection files --index-only --copy-to new",
     ],
 )
 def test_options_that_make_no_sense_end_with_2(options):
@@ -139,6 +140,8 @@ def test_options_that_make_no_sense_end_with_2(options):
 
 def test_answers_are_copied_into_a_new_folder(world, capsys, tmp_path):
     assert search("--collection", "files", "--index-only") == 0
+    assert search("--collection=~nobody-here/x", "a") == 1
+    assert "the folder is '~nobody-here/x'; expected the path of a folder" in capsys.readouterr().err
     assert capsys.readouterr().out == ""
     options = ["--collection", "files", "--top", "3", "--copy-to", str(tmp_path / "found"), "--json"]
     assert search(*options, "a red circle") == 0

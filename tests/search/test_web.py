@@ -213,7 +213,9 @@ def test_folder_is_searched_while_it_is_read(world, tmp_path):
     assert [picture["id"] for picture in unread] == ["broken.png", *files]
     assert not any("split" in picture for picture in unread)
     assert [get(client, picture["image"]).status_code for picture in unread] == [404, 200, 200, 200]
+    assert "is not read yet" in get(client, f"/api/picture?picture={files[0]}").get_data(as_text=True)
     fresh.read_pictures()
+    assert "cannot be used" in get(client, "/api/picture?picture=broken.png").get_data(as_text=True)
     assert get(client, "/api/some").get_json()["pictures"] == [
         about(Parts(fresh, Thumbnails(tmp_path)), n) for n in range(3)
     ]
@@ -226,7 +228,7 @@ def test_folder_is_searched_while_it_is_read(world, tmp_path):
 
 
 def test_folder_of_damaged_pictures_is_told_once(world, tmp_path, caplog):
-    (tmp_path / "broken.png").write_bytes(b"no picture")
+    (tmp_path / "phone.HEIC").write_bytes(b"no picture")
     fresh = Searcher(world.encoder(), folder_of(world, tmp_path))
     keep_reading(fresh, threading.Event())
     progress = get(create_app(Parts(fresh, None)).test_client(), "/api/progress").get_json()
