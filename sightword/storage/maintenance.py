@@ -206,8 +206,10 @@ class _Pruned:
         if self._dry_run:
             return
         written: list[str] = []
+        kept: list[str] = []
         waiting: dict[bytes, Array] = {}
         for number, segment in enumerate(segments(self._place, self._kind, old), start=1):
+            kept += [segment.name] * (segment.state == "withheld")  # since the first reading
             for key, value in zip(segment.keys, segment.values, strict=True):
                 waiting.setdefault(key, value)
             if waiting and (number == len(old) or sum(value.nbytes for value in waiting.values()) >= MERGED_BYTES):
@@ -216,4 +218,4 @@ class _Pruned:
         made = self._place.files(self._kind)
         # A merged segment may have the name, and so the bytes, of an old one.
         self._done.bytes -= sum(made[name].size for name in written if name not in old and name in made)
-        self.remove([name for name in old if name not in written])
+        self.remove([name for name in old if name not in [*written, *kept]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import stat
@@ -76,6 +77,18 @@ def test_segment_that_cannot_be_read_now_stays(store, monkeypatch, error) -> Non
     with monkeypatch.context() as patch:
         patch.setattr("sightword.storage.store.pa.BufferReader", refuse)
         assert maintenance.prune(store).segments == 0
+    assert read(store, features) == as_bytes(features)
+    passes, real = itertools.count(), maintenance.segments
+
+    def first_time(place, kind, files, **options):
+        with monkeypatch.context() as patch:
+            if next(passes):
+                patch.setattr("sightword.storage.store.pa.BufferReader", refuse)
+            yield from real(place, kind, files, **options)
+
+    monkeypatch.setattr(maintenance, "segments", first_time)
+    maintenance.prune(store)
+    monkeypatch.undo()
     assert read(store, features) == as_bytes(features)
 
 
