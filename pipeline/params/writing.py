@@ -103,14 +103,21 @@ def of_corpus(
         try:
             looked = look(Path(inner), named)
         except CorpusError as error:
-            if "corpus.columns" in (error.todo or ""):
-                error.args = (f"{error} Here --column ROLE=NAME sets corpus.columns.",)
+            for key, option in (("corpus.columns", "--column ROLE=NAME"), ("corpus.file", "--from FILE")):
+                if key in (error.todo or ""):
+                    error.args = (f"{error} Here {option} sets {key}.",)
             raise
     lines = [f"# The corpus in {inner}, with the other parameters of {base.name}", "#"]
     lines += [*(f"# {line}"[:WIDTH] for line in looked.words), "", f"base: {base.name}", "corpus:"]
     lines += [f"  {key}: {spelt(value)}" for key, value in looked.values.items()]
     write_text(to, "\n".join([*lines, ""]))
-    return Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}"), looked.words
+    recipe = Recipe(f"{base.name} --from {inner}", to, f"the corpus in {inner}")
+    try:
+        resolve(recipe, project)
+    except ParamsError as error:
+        what = f"does not go with a corpus of the format {looked.values['format']}: {error.what}"
+        raise ParamsError(what, where=base.name, todo="Take another recipe, such as own.") from None
+    return recipe, looked.words
 
 
 def spelt(value: Any) -> str:

@@ -52,7 +52,7 @@ class CaptionTable:
             raise CaptionsError(f"no split is called {name!r}", expected=", ".join((*SPLITS, *WITHHELD)))
         rows = [row for row, split in enumerate(self.splits) if split == name]
         if not rows:
-            todo = "See the summary in the log of the stage corpus."
+            todo = "The log of the stage corpus counts them; corpus.draw_dev and corpus.draw_test draw missing ones."
             if name == SEALED:
                 todo = "Hold pictures out with corpus.seal, and run the stages from corpus on."
             if name == BESIDE:

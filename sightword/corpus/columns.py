@@ -89,7 +89,11 @@ def find(
     plain = {name.strip().casefold(): name for name in reversed(header)}
     found = {role: [plain[name] for name in names if name in plain] for role, names in NAMES.items()}
     if pictures:
-        found["image"] = [name for name in found["image"] if name in pictures] or [*pictures]
+        usual = [name for name in found["image"] if name in pictures]
+        if found["image"] and not usual and "image" not in given:
+            what = f"has texts in {short(found['image'][0])} and bytes in {short(pictures[0])}"
+            raise CorpusError(what, where=where, todo="Name the column of the pictures in corpus.columns.")
+        found["image"] = usual or [*pictures]
     found |= {role: [name] for role, name in given.items()}
     captions = found["caption"][:1] or _numbered(header)
     for role, names in (("image", found["image"]), ("caption", captions)):

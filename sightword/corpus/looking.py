@@ -13,12 +13,14 @@ from sightword.corpus.columns import BINARY, NAMES, Role, columns_of, layout
 from sightword.corpus.flickr8k import CAPTIONS
 from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
 from sightword.corpus.reading import read_corpus
-from sightword.corpus.records import Corpus
+from sightword.corpus.records import Corpus, split_of
 from sightword.corpus.settings import CorpusSettings, NoSplitError
 from sightword.corpus.shards import Shards, read_shard
 from sightword.corpus.table import ARROW, TEXT
 from sightword.errors import CorpusError
 from sightword.messages import and_more, plural, short
+from sightword.places.place import is_listing
+from sightword.settings import SPLITS
 
 SHARE = 0.1
 """The share of pictures drawn for dev, and for test, where the data name no split."""
@@ -67,8 +69,8 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
         values |= {"pictures": str(folder / "images"), "require_pictures": False}
     try:
         corpus = read_corpus(CorpusSettings(**values))
-        if values["format"] in ("table", "shards") and set(corpus.counts().values()) == {0, len(corpus.images)}:
-            raise NoSplitError("names no split")
+        if values["format"] in ("table", "shards") and 0 in corpus.counts().values():
+            raise NoSplitError("lacks a split")
     except NoSplitError:
         values |= {"draw_dev": SHARE, "draw_test": SHARE}
         corpus = read_corpus(CorpusSettings(**values))
@@ -89,9 +91,15 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
         return {"format": "flickr8k"}
     if any(_KARPATHY.fullmatch(name) for name in names):
         return {"format": "karpathy", **own}
-    if captions := [name for name in names if name.startswith("captions_") and name.endswith(".json")]:
-        splits = {split: [one for one in captions if split[:2] in one] for split in ("train", "val")}
-        return {"format": "coco", "coco_train": splits["train"], "coco_dev": splits["val"]}
+    below = [] if path.is_file() else sorted(one.name for one in folder.glob("annotations/captions_*.json"))
+    if captions := [name for name in [*names, *below] if name.startswith("captions_") and name.endswith(".json")]:
+        splits = {name: split_of(name) for name in captions}
+        if None in splits.values():
+            lost = next(name for name, split in splits.items() if split is None)
+            todo = "Call the files captions_train.json, captions_val.json and captions_test.json."
+            raise CorpusError("its name has no split, and COCO's JSON is not divided", where=folder / lost, todo=todo)
+        listed = {split: [name for name, one in splits.items() if one == split] for split in SPLITS}
+        return {"format": "coco", **{f"coco_{split}": some for split, some in listed.items()}}
     every = names if path.is_file() else [name for _, _, inner in os.walk(folder) for name in inner]
     stems = {name.removesuffix(".tar") for name in every if name.endswith(".tar")}
     if any(f"{stem}.parquet" in every for stem in stems):  # img2dataset's shards, each with its table
@@ -116,14 +124,18 @@ def _caption(settings: Shards) -> str:
 
 
 def _pictures(folder: Path) -> str | None:
-    """Return the folder of loose pictures, the one that is or has below it all folders with pictures; else the tar."""
+    """Return the folder of loose pictures, the one that is or has below it all folders with pictures; else the tar, or
+    the listing of a bucket.
+    """
     listed = list_pictures(folder, required=True)
     files = listed.files if listed else frozenset()
     having = {str(Path(name).parent) for name in files if name.lower().endswith(PICTURE_SUFFIXES)}
     tars = [name for name in files if name.endswith(".tar")]
     if having:
         return str(folder / os.path.commonpath(having))
-    return str(folder / tars[0]) if len(tars) == 1 else None
+    listings = [str(one) for one in sorted(folder.glob("*.csv")) if is_listing(one)]
+    places = [str(folder / name) for name in tars] or listings
+    return places[0] if len(places) == 1 else None
 
 
 def _words(corpus: Corpus) -> list[str]:

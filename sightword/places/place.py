@@ -239,6 +239,12 @@ def write_listing(path: Pathish, places: dict[str, Place]) -> None:
     write_text(path, "".join(",".join(map(_cell, row)) + "\n" for row in rows))
 
 
+def is_listing(path: Path) -> bool:
+    """Return whether a file begins as a listing does."""
+    with path.open("rb") as file:
+        return file.readline(1 << 8).strip() == ",".join(LISTING).encode()
+
+
 def read_listing(path: Pathish) -> dict[str, Place]:
     """Return the objects of a listing by name; CorpusError if the file is none."""
     found: list[tuple[str, Place, str]] = []

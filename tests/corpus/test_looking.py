@@ -37,10 +37,41 @@ def test_table_without_splits_gives_shares_and_pictures(folder: Path) -> None:
     assert found.words[0].endswith("60 captions.")
     assert found.words[1].endswith(" test (10 % asked for) of 60 pictures drawn by a hash of their ids.")
     assert found.words[2] == "Dev and test have few pictures: recall among fewer than 100 is high by chance."
-    (folder / "more.csv").write_text("image,caption,split\n0.jpg,A .,train\n1.jpg,B .,test\n")
+    (folder / "more.csv").write_text("image,caption,split\n0.jpg,A .,train\n1.jpg,B .,test\n2.jpg,C .,dev\n")
     assert look(folder / "more.csv").values == {
         "path": "raw/own", "pictures": "raw/own/Images", "format": "table", "file": "more.csv",
     }  # fmt: skip
+
+
+def test_missing_dev_is_drawn_from_training(folder: Path) -> None:
+    rows = [f"{number}.jpg,Caption {number} .,{'train' if number < 48 else 'test'}\n" for number in range(60)]
+    (folder / "captions.csv").write_text(f"image,caption,split\n{''.join(rows)}")
+    found = look(folder)
+    assert (found.values["draw_dev"], " 12 test)" in found.words[0], ", 0 dev" in found.words[0]) == (0.1, True, False)
+
+
+def test_coco_files_are_taken_by_their_splits(folder: Path) -> None:
+    for number, name in enumerate(["train", "val", "test"]):
+        picture, caption = {"id": number, "file_name": f"{number}.jpg"}, {"image_id": number, "caption": "A ."}
+        text = json.dumps({"images": [picture], "annotations": [{"id": number, **caption}]})
+        (place := folder / "annotations").mkdir(exist_ok=True)
+        (place / f"captions_{name}.json").write_text(text)
+    found = look(folder)
+    assert found.values["coco_test"] == ["captions_test.json"]
+    assert found.words[0] == "3 pictures (1 train, 1 dev, 1 test), 3 captions."
+    (place / "captions_trainval.json").write_text(text)
+    with pytest.raises(CorpusError, match=r"captions_trainval.json: its name has no split"):
+        look(folder)
+
+
+def test_pictures_of_a_bucket_are_listed(folder: Path) -> None:
+    Path("bucket").mkdir()
+    Path("bucket/captions.csv").write_text(f"image,caption\n{LINES}")
+    lines = "".join(f"{number}.jpg,https://pictures.example/{number}.jpg,9,\n" for number in range(60))
+    Path("bucket/pictures.csv").write_text(f"name,address,size,version\n{lines}")
+    found = look(Path("bucket"))
+    assert found.values["pictures"] == "bucket/pictures.csv"
+    assert not any("No picture has a file" in line for line in found.words)
 
 
 def test_pictures_are_found_by_link_in_a_tar_or_absent(folder: Path) -> None:
@@ -89,6 +120,11 @@ def test_named_columns_are_read(folder: Path) -> None:
         look(Path("bytes"))
     values = look(Path("bytes"), {"caption": "alt"}).values
     assert (values["columns"], values["pictures"]) == ({"caption": "alt"}, "bytes")
+    paths = [one["path"] for one in bytes_of]
+    write_table("bytes/all.parquet", pa.table({"image": paths, "scan": bytes_of, "caption": captions}))
+    with pytest.raises(CorpusError, match=r"has texts in image and bytes in scan"):
+        look(Path("bytes"))
+    assert look(Path("bytes"), {"image": "scan"}).values["pictures"] == "bytes"
     shutil.make_archive("shard/one", "tar", folder / "Images")
     with pytest.raises(CorpusError, match=r"shard: has the format shards, whose columns have no other names"):
         look(Path("shard"), {"caption": "alt"})
@@ -112,5 +148,12 @@ def test_recipe_of_a_corpus_has_its_section_and_words(folder: Path, tmp_path: Pa
     assert all(f"# {line}\n" in text for line in words)
     corpus = overlay.resolve(recipe, repository).values["corpus"]
     assert {key: corpus[key] for key in look(folder).values} == look(folder).values
+    with pytest.raises(
+        ParamsError, match=r"(?s)flickr8k-part: does not go with a corpus of the format table: .* such as own"
+    ):
+        of_corpus(recipes.find("flickr8k-part", repository), folder, tmp_path, tmp_path / "part.yaml")
+    (folder / "more.csv").write_text((folder / "captions.txt").read_text())
+    with pytest.raises(CorpusError, match=r"Here --from FILE sets corpus.file"):
+        of_corpus(base, folder, tmp_path, tmp_path / "own.yaml")
     with pytest.raises(ParamsError, match=r"is not in the project .*; expected a folder or a file below it"):
         of_corpus(base, tmp_path.parent, tmp_path, tmp_path / "own.yaml")
