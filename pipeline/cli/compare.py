@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pipeline.cli.command import Commands, add_command, laid_out, refuse
 
 if TYPE_CHECKING:
-    from pipeline.comparison.contrast import Contrast
+    from pipeline.comparison.contrast import Contrast, Side
 
 COMPARE = """\
 Compare two runs: recalls, semantic scores and the other pipelines, with tests and intervals.
@@ -54,8 +54,6 @@ def _compare(arguments: argparse.Namespace) -> int:
         (not 1 <= samples <= MOST_SAMPLES, f"--samples N must be from 1 to {MOST_SAMPLES}"),
         (arguments.seed is not None and arguments.seed < 0, "--seed N cannot be below 0"),
     )
-    if published:
-        return _beside_published(arguments)
     from pipeline.comparison import contrast
     from pipeline.pipelines import find_project
     from sightword.errors import SetupError
@@ -65,11 +63,12 @@ def _compare(arguments: argparse.Namespace) -> int:
     try:
         project: Path | None = find_project(Path.cwd())
     except SetupError:
-        if any(
-            "." not in name and os.sep not in name and contrast.is_revision(name) for name in (arguments.a, arguments.b)
-        ):
+        named = [name for name in (arguments.a, arguments.b) if name is not None]
+        if any("." not in name and os.sep not in name and contrast.is_revision(name) for name in named):
             raise
         project = None
+    if published:
+        return _beside_published(arguments, project)
     with contrast.opened(arguments.a, arguments.b, project) as (a, b):
         compared = contrast.contrast(a, b, project=project, **options)
         _print_contrast(arguments, compared)
@@ -91,8 +90,7 @@ def _print_contrast(arguments: argparse.Namespace, compared: Contrast) -> None:
             parts.append((table.result_lines(one, exact=arguments.csv), table.result_verdict(one)))
     if compared.numbers and not (arguments.csv and parts):
         parts.append((table.number_lines(compared.numbers, exact=arguments.csv), ["These scores have no test."]))
-    names = [f"{side.name} ({side.about})" if side.revision else side.about for side in (compared.a, compared.b)]
-    head = [f"{label}: {name}" for label, name in zip("AB", names, strict=True)]
+    head = [_heading(side) for side in (compared.a, compared.b)]
     drawn = ["the pictures"] * bool(compared.recalls) + ["the pairs"] * (compared.semantics is not None)
     tail = (
         [f"Bootstrap: {compared.samples} resamples of {' and of '.join(drawn)}, seed {compared.seed}."] if drawn else []
@@ -108,14 +106,19 @@ def _print_contrast(arguments: argparse.Namespace, compared: Contrast) -> None:
         _print_left_out(compared.semantics.left_out)
 
 
-def _beside_published(arguments: argparse.Namespace) -> int:
-    from pipeline.comparison import correlations, table
+def _heading(side: Side) -> str:
+    return f"{side.label}: {f'{side.name} ({side.about})' if side.revision else side.about}"
+
+
+def _beside_published(arguments: argparse.Namespace, project: Path | None) -> int:
+    from pipeline.comparison import contrast, correlations, table
     from sightword.evaluation import published
     from sightword.evaluation.semantics.results import read_pairs
 
-    path = correlations.pairs_file(arguments.a)
-    beside = published.beside_published(read_pairs(path), arguments.published)
-    head = [f"A: {path}", f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]
+    with contrast.opened(arguments.a, arguments.a, project) as (side, _):
+        pairs = read_pairs(side.pairs or correlations.pairs_file(side.folder or side.name))
+        beside = published.beside_published(pairs, arguments.published)
+    head = [_heading(side), f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]
     lines = table.published_lines(beside, exact=arguments.csv)
     _print(arguments, head, [(lines, [table.published_verdict(beside, arguments.published)])], [])
     _print_left_out(beside.left_out)

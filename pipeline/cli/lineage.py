@@ -65,7 +65,7 @@ def _audit(arguments: argparse.Namespace) -> int:
     if arguments.history:
         from pipeline.lineage.history import history
 
-        found_past = history(arguments.history, project, everywhere=arguments.all)
+        found_past = history(arguments.history, project, start=Path.cwd(), everywhere=arguments.all)
         past = text.of_history(found_past)
         _print_json(past) if arguments.json else text.print_history(past, full=arguments.full)
         return 1 if any(point.edited or point.contradicted for point in found_past.points) else 0

@@ -254,6 +254,8 @@ def _retrieval(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -
 
 def _tested(a: Side, b: Side, notes: list[str], wanted: Compared, **draws: int) -> list[Accuracy] | list[Measure]:
     """Compare a declared result of both sides; a note says why where one side lacks it or the two are unlike."""
+    if a.folder is None or b.folder is None:
+        return []
     ours, theirs = a.file(wanted.path), b.file(wanted.path)
     if ours is None or theirs is None:
         if ours is not None or theirs is not None:

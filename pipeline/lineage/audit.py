@@ -44,7 +44,7 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     _, colon, key = what.partition(":")
     if what in lock.entries:
         return Subject(what, lock.entries[what], None)
-    path, from_project = _path(what, project, start)
+    path, from_project = path_of(what, project, start)
     for name in (from_project, path.strip("/")):
         if maker := lock.producer(name):
             return Subject(what, maker, name, key)
@@ -60,11 +60,11 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
 def check_has_run(what: str, project: Path, *, start: Path | None = None) -> None:
     """Check that a pipeline of a project has run; LineageError with the command that makes a target otherwise."""
     if not any(one.has_run for one in pipelines(project)):
-        todo = _not_run(what, project) or _not_run(_path(what, project, start)[1], project) or "`dvc repro` makes it."
+        todo = _not_run(what, project) or _not_run(path_of(what, project, start)[1], project) or "`dvc repro` makes it."
         raise LineageError("does not exist: nothing was run here yet", where=project / LOCK, todo=todo)
 
 
-def _path(what: str, project: Path, start: Path | None) -> tuple[str, str]:
+def path_of(what: str, project: Path, start: Path | None) -> tuple[str, str]:
     """Return the path of a target without its key, as it is and from the project."""
     path = what.partition(":")[0]
     whole = Path(os.path.normpath((start or project) / path))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.lineage import code_lists
-from pipeline.lineage.audit import SHALLOW, look_up, resolve
+from pipeline.lineage.audit import SHALLOW, look_up, path_of, resolve
 from pipeline.lineage.evidence import Evidence, KnownFacts, in_words, known_facts
 from pipeline.lineage.files import Cache, Snapshot, snapshot
 from pipeline.lineage.lock import Entry, Lock, changes, hashes, is_code, within
@@ -51,13 +51,13 @@ class History:
     """Gaps, with their reasons."""
 
 
-def history(what: str, project: Path, *, everywhere: bool = False) -> History:
+def history(what: str, project: Path, *, start: Path | None = None, everywhere: bool = False) -> History:
     """Return the values of a key, such as ``metrics/summary.json:image_r10``, over commits, or ``everywhere``.
 
     Raises:
         LineageError: no commit or experiment has this key.
     """
-    path, _, key = what.partition(":")
+    path, key = _file(what, project, start), what.partition(":")[2]
     if not key:
         raise LineageError("names no key", where=what, expected="FILE:KEY, such as metrics/summary.json:image_r10")
     points: list[Point] = []
@@ -83,6 +83,12 @@ def history(what: str, project: Path, *, everywhere: bool = False) -> History:
         todo = did_you_mean(key, seen) if seen else f"`git ls-files metrics` lists the files; is {path} committed?"
         raise LineageError("no commit or experiment has this key", where=what, todo=todo)
     return History(path, key, points, unknown)
+
+
+def _file(what: str, project: Path, start: Path | None) -> str:
+    """Return the file of a key by its path from the project; a path is from ``start``, or else from the project."""
+    given, inner = path_of(what, project, start)
+    return given if (project / given).exists() and not (project / inner).exists() else inner
 
 
 class _States:
@@ -192,7 +198,7 @@ def difference(first: str, second: str, project: Path, *, what: str = "", start:
     Raises:
         LineageError: there is no such revision, or nothing of this name in either.
     """
-    path, _, key = what.partition(":")
+    path, key = _file(what, project, start), what.partition(":")[2]
     with Repository(project) as repository:
         sides = {name: snapshot(name, project, repository) for name in (first, second)}
         both = [sides[first], sides[second]]

@@ -44,6 +44,7 @@ def grown(ran, tmp_path_factory):
 
 def test_each_commit_and_experiment_stands_with_its_value_and_what_changed(grown):
     found = read(grown, "--history", KEY)
+    assert read(grown, "--history", f"./{KEY}") == found
     points = [(one.get("experiment") or one["subject"], round(one["value"], 6)) for one in found["points"]]
     assert points == [("first run", 3), ("wide", 15), ("ten times", 30), ("deep", 2.1), ("other code and data", 320),
                       ("late", 640)]  # fmt: skip
@@ -163,7 +164,7 @@ def test_of_a_list_of_code_the_files_that_differ_are_named(project, monkeypatch)
     assert difference("HEAD~1", "HEAD", folder).stages[0].code == ["sightword/two.py"]
     assert history(KEY, folder).points[-1].code == ["sightword/two.py"]
     project.write("code/first.sha256", code_lists.text(program | {"sightword/one.py": "5" * 64}))
-    said = [one.what for one in check_lock(folder, ()) if one.state == "problem"]
+    said = [one.what for one in check_lock(folder) if one.state == "problem"]
     assert "first: code: code/first.sha256 is modified" in said
     project.do("git", "checkout", "-q", ".")
     program["sightword/three.py"] = "4" * 64  # an upgrade that the project has not taken over
