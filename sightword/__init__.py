@@ -60,7 +60,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         from sightword.messages import install_extra
 
-        what = f"{__name__}.{name} needs {error.name}, which is not installed. {install_extra('pipeline')}"
+        extra = "search" if name == "open_search" else "pipeline"
+        what = f"{__name__}.{name} needs {error.name}, which is not installed. {install_extra(extra)}"
         raise ModuleNotFoundError(what, name=error.name) from error
 
 

@@ -124,7 +124,7 @@ def test_an_encoder_folder_is_evaluated(work, capsys):
 
 
 def test_two_encoders_are_tested_on_the_same_pairs(work, capsys):
-    assert run("my_encoder:lengths", "vectors.txt", "--no-trained-head") == 0
+    assert run("my_encoder:lengths", "vectors.txt", "--no-trained-head", "--lower-case") == 0
     said = capsys.readouterr().out
     a, b, tested = (re.split(r"\s{2,}", line) for line in said.splitlines() if "  street" in line)
     ours, theirs = (float(cell.split()[0]) for cell in tested[3:5])

@@ -79,7 +79,7 @@ def add(commands: Commands) -> None:
 
 
 def _evaluate(arguments: argparse.Namespace) -> int:
-    from sightword.encoder.by_name import open_encoder
+    from sightword.encoder.by_name import WORD_VECTORS, open_encoder
     from sightword.evaluation.semantics.evaluation import evaluate as judge
     from sightword.evaluation.semantics.relatedness import TfIdf
     from sightword.evaluation.semantics.results import PairTable, write_pairs
@@ -99,8 +99,8 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     captions = arguments.training_captions
     training = None if captions is None else _read_training_captions(Path(captions))
     names = [arguments.encoder, *filter(None, [arguments.other])]
-    how = {name: getattr(arguments, name) for name in ("batch_size", "lower_case")}
-    encoders = [open_encoder(name, **how) for name in names]
+    lower = ([name for name in names if name.endswith(WORD_VECTORS)] or names) if arguments.lower_case else []
+    encoders = [open_encoder(name, batch_size=arguments.batch_size, lower_case=name in lower) for name in names]
     options = {"missing": arguments.missing, "controls": {"tfidf": TfIdf(training, progress=True)} if training else {}}
     head = not arguments.no_trained_head
     both = [judge(encode, tasks, data, training, trained_head=head, progress=True, **options) for encode in encoders]
@@ -244,8 +244,10 @@ def _pack(arguments: argparse.Namespace) -> int:
             )
         else:
             text += scores
-    except (LineageError, SetupError):  # the encoder is not of a project
+    except SetupError:  # the encoder is not of a project
         pass
+    except LineageError as error:
+        print(f"note: without scores and lineage: {error}", file=sys.stderr)
     text, terms = cards.with_licence(text, encoder)
     text = cards.renamed(text, out.name, encoder, packaged=out.resolve().parent == PACKAGED)
     with atomic_folder(out) as place:
