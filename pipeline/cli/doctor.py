@@ -42,9 +42,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
         project = None
     if project is not None and arguments.lock:  # few packages are enough for this branch
         from pipeline.doctor import lockfile
-        from pipeline.lineage.evidence import facts_folders
 
-        findings = [replace(finding, check="lock") for finding in lockfile.check_lock(project, facts_folders(project))]
+        findings = [replace(finding, check="lock") for finding in lockfile.check_lock(project)]
     else:
         from pipeline.doctor.findings import Context, examine
         from pipeline.doctor.project import checks

@@ -266,11 +266,9 @@ def _published(backbone: str, weights: str) -> Source:
 
 
 def _size(source: Source) -> str:
-    from tqdm import tqdm
-
     if source.size is not None:
-        return tqdm.format_sizeof(source.size, "B")
-    return "" if source.about is None else f"about {tqdm.format_sizeof(source.about, 'B')}"
+        return size(source.size)
+    return "" if source.about is None else f"about {size(source.about)}"
 
 
 def _short(path: Path) -> str:

@@ -39,7 +39,7 @@ cores. The queue goes on when this command ends: the same command follows it aga
 `dvc queue stop --kill` ends it. Finished experiments are not run again, failed ones are,
 and a half-done training run resumes.
 
-Without GRID, print a table of all experiments. Experiments that differ by the seed only
+Without GRID, print a table of the experiments of the last commit. Experiments that differ by the seed only
 are one row, with each metric as mean ± sample standard deviation; --csv has all columns.
 
     sightword sweep grid-sample --dry-run
@@ -173,9 +173,8 @@ def _run_table(runs: Sequence[Trial], states: dict[str, str]) -> list[list[str]]
 def _listing(project: Path, commit: str | None = None) -> Listing:
     """Return the experiments that DVC lists, of a commit or those of the last one."""
     from pipeline.experiments import queue, results
-    from pipeline.lineage.evidence import facts_folders
 
-    return results.read(queue.listing(project, commit), project, facts_folders(project))
+    return results.read(queue.listing(project, commit), project)
 
 
 def _print_table(arguments: argparse.Namespace, listing: Listing) -> None:
@@ -187,7 +186,7 @@ def _print_table(arguments: argparse.Namespace, listing: Listing) -> None:
     if groups:
         print(laid_out(arguments, results.table(groups, exact=arguments.csv)))
     else:
-        _print("no experiment has results yet")
+        _print("no experiment of the last commit has results yet")
     if left_out := results.left_out(listing, groups):
         _print(f"left out: {', '.join(left_out)}")
 

@@ -16,7 +16,7 @@ from typing import Any
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.machine import check_lists
 from pipeline.doctor.project import check_hidden, git_output
-from pipeline.lineage.evidence import KnownFacts, in_words
+from pipeline.lineage.evidence import KnownFacts, in_words, known_facts
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, lock_here, tracked_hashes
 from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines, run_dvc
@@ -29,8 +29,8 @@ Values = Mapping[str, Any]
 _too_much = partial(warning, todo="Nothing runs again for it; remove it from dvc.lock, or let the next run do so.")
 
 
-def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
-    """Check a project's lock against code, parameters and ``dvc.yaml``, and against the facts of runs in folders."""
+def check_lock(project: Path) -> list[Finding]:
+    """Check a project's lock against code, parameters and ``dvc.yaml``, and against the known facts of runs."""
     try:
         every = pipelines(project)
         waiting = [pipeline.folder for pipeline in every if pipeline.hidden and not pipeline.has_run]
@@ -46,7 +46,7 @@ def check_lock(project: Path, facts: Sequence[Path]) -> list[Finding]:
         return [failure(error, "Fix what it names.")]
     findings = [replace(one, what=f"{name}: {one.what}") for name, many in reasons.items() for one in many]
     findings.sort(key=lambda finding: finding.state == "problem")
-    doubts = [*check_lists(project), *check_hidden(every), *_doubts(KnownFacts(facts, project), lock)]
+    doubts = [*check_lists(project), *check_hidden(every), *_doubts(known_facts(project), lock)]
     if findings and findings[-1].state == "problem":
         todo = "Where the data is: `dvc repro` and `dvc push`, then commit dvc.lock, metrics and plots."
         findings[-1] = replace(findings[-1], todo=todo)

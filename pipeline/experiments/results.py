@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline import systems
-from pipeline.lineage.evidence import Evidence, KnownFacts, in_words
+from pipeline.lineage.evidence import Evidence, KnownFacts, in_words, known_facts
 from pipeline.lineage.lock import Lock, is_code, within
 from pipeline.lineage.repository import Commit, Repository
 from pipeline.pipelines import Pipeline, folder_of, full_name, project_of
@@ -67,13 +67,13 @@ class Group:
     """The values of each metric, one for each experiment that has the metric."""
 
 
-def read(states: Any, project: Path | None = None, facts: Sequence[Path] = ()) -> Listing:
+def read(states: Any, project: Path | None = None) -> Listing:
     """Return the experiments of a parsed listing, with baselines, without the workspace; FileFormatError for others.
 
     DVC lists the metrics of ``dvc.yaml`` only; the other metrics files are read from git, if ``project`` is in a
-    repository with the commits of the experiments. The folders ``facts`` have the facts of runs.
+    repository with the commits of the experiments.
     """
-    records = KnownFacts(facts, project) if project else None
+    records = known_facts(project) if project else None
     with contextlib.ExitStack() as stack:
         repository = None
         with contextlib.suppress(LineageError):
@@ -288,7 +288,7 @@ def table(shown: Sequence[Group], *, exact: bool = False) -> list[list[str]]:
     of :data:`ASIDE` are left out. If ``exact``, nothing is left out, and mean and deviation are separate columns,
     with all digits.
     """
-    varied = [name for name in shown[0].varied if exact or name.partition(".")[0] not in ASIDE]
+    varied = [name for name in shown[0].varied if exact or name.rpartition(":")[2].partition(".")[0] not in ASIDE]
     columns = [column for name in shown[0].metrics for column in ([name, f"{name}_sd"] if exact else [name])]
     last = [name.rpartition(".")[2] for name in varied]
     short = [one if last.count(one) == 1 and not exact else name for name, one in zip(varied, last, strict=True)]

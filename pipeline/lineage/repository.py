@@ -50,16 +50,13 @@ def environment() -> dict[str, str]:
     return {**inherited, "GIT_OPTIONAL_LOCKS": "0"}  # reading must not block somebody's commit
 
 
-def git(
-    folder: Path, *arguments: str, text: str | None = None, errors: str = "replace", seconds: float | None = None
-) -> str:
+def git(folder: Path, *arguments: str, errors: str = "replace", seconds: float | None = None) -> str:
     """Run git in a folder, and return its output; a LineageError tells where git is missing, slow or fails."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed words, and names that git itself checks
             ["git", *arguments],  # noqa: S607 - the user's own git
             cwd=folder, env={**environment(), "LC_ALL": "C"},  # messages are read below, in English
             capture_output=True, check=False, timeout=seconds,
-            input=None if text is None else text.encode(errors="surrogateescape"),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         why = getattr(error, "strerror", None) or "it takes too long"

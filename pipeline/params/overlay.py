@@ -55,11 +55,6 @@ def resolve(recipe: Recipe, project: Path) -> Whole:
     return Whole(pipeline, values, sections, lines[:end])
 
 
-def files(recipe: Recipe, project: Path) -> list[Path]:
-    """Return the file of a recipe, that of its base, and so on; errors are those of :func:`resolve`."""
-    return list(_chain(recipe, project)[0])
-
-
 def pipeline_of(recipe: Recipe, project: Path) -> pipelines.Pipeline:
     """Return the pipeline of a recipe, whose values are not checked; errors are those of :func:`resolve`."""
     return _chain(recipe, project)[1]

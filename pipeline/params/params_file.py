@@ -46,7 +46,10 @@ def load(path: Pathish = "params.yaml") -> dict[str, Settings]:
         ParamsError: the file has errors; each has a line with key, value and accepted values.
     """
     values = _read(path)
-    return check(values, where=path, pipeline=pipeline_of(path, values))
+    place = Path(path).absolute()
+    project = pipelines.project_of(place.parent)
+    beside = [one for one in pipelines.pipelines(project) if project / one.params == place]
+    return check(values, where=path, pipeline=beside[0] if beside else pipelines.of_sections(values, project))
 
 
 def section(path: Pathish, name: str) -> Settings:
@@ -55,14 +58,6 @@ def section(path: Pathish, name: str) -> Settings:
     if name not in sections:
         raise ParamsError("has no such section", where=f"{path}: {name}", expected=", ".join(sections))
     return sections[name]
-
-
-def pipeline_of(path: Pathish, values: dict[str, Any] | None = None) -> Pipeline:
-    """Return the pipeline that a parameter file belongs to; ``values`` None reads the file."""
-    place = Path(path).absolute()
-    project = pipelines.project_of(place.parent)
-    beside = [one for one in pipelines.pipelines(project) if project / one.params == place]
-    return beside[0] if beside else pipelines.of_sections(_read(path) if values is None else values, project)
 
 
 def check(values: dict[str, Any], *, where: object = "params", pipeline: Pipeline | None = None) -> dict[str, Settings]:

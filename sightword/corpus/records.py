@@ -20,9 +20,6 @@ from sightword.settings import BESIDE, SEALED, SPLITS
 
 log = logging.getLogger(__name__)
 
-ALL_SPLITS = (*SPLITS, SEALED)
-"""The splits of pictures."""
-
 SPLIT_OF = dict.fromkeys(("train", "restval"), "train")
 SPLIT_OF |= dict.fromkeys(("dev", "val", "valid", "validation"), "dev") | {"test": "test"}
 """Sightword's names of the publishers' splits."""
@@ -105,7 +102,7 @@ class Corpus:
     def counts(self) -> dict[str, int]:
         """Return the number of pictures in each split, and in the sealed one if there are any."""
         counts = Counter(image.split for image in self.images)
-        return {split: counts[split] for split in ALL_SPLITS if counts[split] or split != SEALED}
+        return {split: counts[split] for split in (*SPLITS, SEALED) if counts[split] or split != SEALED}
 
     def with_splits(self, splits: Mapping[str, str]) -> Corpus:
         """Return the corpus with other splits of some pictures, by id."""

@@ -343,25 +343,12 @@ def sha256_file(path: Pathish) -> str:
 
 def write_table(path: Pathish, table: pa.Table) -> None:
     """Write a sealed Parquet file: the same table gives the same bytes, with one pyarrow version."""
-    write_groups(path, table.schema, [table])
-
-
-def write_groups(path: Pathish, schema: pa.Schema, parts: Iterable[pa.Table]) -> None:
-    """Write a sealed Parquet file whose rows come part by part; the bytes depend on the rows alone."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with atomic_file(path) as temporary:
-        with pq.ParquetWriter(temporary, schema, compression="zstd", write_statistics=False) as writer:
-            rest, written = schema.empty_table(), False
-            for part in parts:
-                rest = pa.concat_tables([rest, part])
-                while rest.num_rows >= GROUP:
-                    group, rest, written = rest.slice(0, GROUP).combine_chunks(), rest.slice(GROUP), True
-                    writer.write_table(group)
-            rest = rest.combine_chunks()  # the parts take no memory while they are written
-            if rest.num_rows or not written:
-                writer.write_table(rest)
+        with pq.ParquetWriter(temporary, table.schema, compression="zstd", write_statistics=False) as writer:
+            for start in range(0, max(1, table.num_rows), GROUP):
+                writer.write_table(table.slice(start, GROUP).combine_chunks())
         seal(temporary)
 
 

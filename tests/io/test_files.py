@@ -9,7 +9,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -232,15 +231,6 @@ def test_a_pipe_is_not_waited_for(tmp_path, read):
         pytest.raises(FileFormatError, match="a pipe or a device, not a regular file"),
     ):
         read(tmp_path / "pipe")
-
-
-@pytest.mark.parametrize("rows", [0, 2 * files.GROUP + 1])
-def test_a_table_in_parts_has_the_bytes_of_the_whole_table(tmp_path, rows):
-    table = pa.table({"number": pa.array(np.arange(rows) % 251)})
-    files.write_table(tmp_path / "whole.parquet", table)
-    parts = (table.slice(start, 300_000) for start in range(0, rows, 300_000))
-    files.write_groups(tmp_path / "parts.parquet", table.schema, parts)
-    assert (tmp_path / "parts.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
 def build(records):
