@@ -190,7 +190,7 @@ def texts(about: Mapping[str, Any], name: str) -> list[str]:
 
 
 def as_folder(folder: object, error: type[SightwordError] = EncoderError, kind: str = "folder") -> Path:
-    """Return a path that a user gave, without ``~``; an error of the class ``error`` if the value is none, or too long."""
+    """Return a path that a user gave, without ``~``; an error of the class ``error`` for no path, or one too long."""
     if isinstance(folder, str | os.PathLike):
         with contextlib.suppress(UnicodeEncodeError, TypeError, RuntimeError):  # the last: of an unknown ~user
             parts = os.fsencode(folder).split(b"/")
