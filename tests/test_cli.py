@@ -242,8 +242,8 @@ def test_a_system_is_set_beside_a_published_one(systems: Path, capsys: pytest.Ca
     assert "0.238 [0.099, 0.368]" in out
     assert "A on 2, char-GRU (Flickr8k) on 0 of 2." in out
     assert "left out: STS12 MSRpar" in err
-    assert main(["compare", "bad", "--published", "char-gru"]) == 1
-    assert "bad: does not exist" in capsys.readouterr().err
+    assert main(["compare", "main", "--published", "char-gru"]) == 1
+    assert "this command needs a project" in capsys.readouterr().err
     assert main(["compare", "poor", "--published", "infersent", "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert (rows[1]["b"], rows[1]["b_lo"], rows[1]["b_hi"], rows[1]["better"]) == ("0.808", "0.758", "0.849", "B")

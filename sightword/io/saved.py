@@ -196,5 +196,5 @@ def as_folder(folder: object, error: type[SightwordError] = EncoderError, kind: 
             parts = os.fsencode(folder).split(b"/")
             if all(len(part) <= LONGEST_NAME and b"\0" not in part for part in parts) and len(parts) < _DEEPEST:
                 return Path(folder).expanduser()
-    found = short(ascii(folder)) if isinstance(folder, str) else type(folder).__name__
+    found = short(ascii(str(folder))) if isinstance(folder, str | os.PathLike) else type(folder).__name__
     raise error(f"the {kind} is {found}", expected=f"the path of a {kind}")

@@ -34,6 +34,8 @@ def test_two_revisions_make_tables_and_change_nothing(project, capsys):
     assert "why\n  copy differs by parameters (train.kind)" in out
     assert project.do("git", "status", "--porcelain") == ""
     assert project.do("git", "describe", "--tags").strip() == "poor"
+    assert main(["compare", "good", "--published", "char-gru"]) == 1
+    assert "STS15 headlines: has 60 pairs; expected the 750" in capsys.readouterr().err  # its table was read
 
 
 def test_numbers_are_those_of_the_files(project):

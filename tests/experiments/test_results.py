@@ -196,7 +196,7 @@ def test_a_commit_whose_lock_has_other_parameters_is_in_no_group(recorded, tmp_p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(queue, "listing", lambda *_: recorded)
     assert main(["sweep", "--only", "seed-3"]) == 0
-    assert capsys.readouterr().err == f"no experiment has results yet\nleft out: {reason}\n"
+    assert capsys.readouterr().err == f"no experiment of the last commit has results yet\nleft out: {reason}\n"
 
 
 def test_metrics_that_dvc_does_not_list_are_read_from_git(recorded, tmp_path, git):
@@ -257,7 +257,7 @@ def test_the_command_asks_dvc_itself(tmp_path, monkeypatch, capsys):
     for command in (["git", "init", "-q"], [*dvc, "init", "-q"], ["git", *identity, "commit", "-qm", "start"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert main(["sweep"]) == 0
-    assert "no experiment has results yet" in capsys.readouterr().err
+    assert "no experiment of the last commit has results yet" in capsys.readouterr().err
 
     # its worker was killed
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
