@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 PICTURES_A_WORKER = 50
 """Pictures that are worth the start of another reading process."""
+_FIRST = 100
+"""Pictures of the first block that several networks read; each further block has twice as many, as each starts
+processes."""
 _BLOCK = 4
 """Computed pictures that are added together."""
 _SAVED = 10.0
@@ -130,10 +133,14 @@ class PictureFolder:
         """Read as :meth:`read`, without a report of files that cannot be used."""
         try:
             self.read_kept(add)
-            if new := [one for one in self.sources if one.image_id not in self._done | self.rejected.keys()]:
-                self._compute(new, add, progress, stop)
+            new = self._unread(self.sources)
+            with _bar(len(new), progress) as bar:
+                self._compute(new, add, bar, stop)
         finally:
             self._save()
+
+    def _unread(self, sources: Sequence[Source]) -> list[Source]:
+        return [one for one in sources if one.image_id not in self._done and one.image_id not in self.rejected]
 
     def read_kept(self, add: Callable[[Piece], object]) -> int:
         """Give ``add`` the pictures whose features the store has; return how many others may have some."""
@@ -150,22 +157,23 @@ class PictureFolder:
         return len(self.sources) - len(self._done) - unusable
 
     def _compute(
-        self, new: Sequence[Source], add: Callable[[Piece], object], progress: bool, stop: threading.Event
+        self, new: Sequence[Source], add: Callable[[Piece], object], bar: tqdm[NoReturn], stop: threading.Event
     ) -> None:
         """Decode files, and compute the features that the store does not have for their pixels."""
+        if not new or stop.is_set():
+            return
         saved = time.monotonic()
-        with tqdm(total=len(new), desc="pictures", unit="picture", disable=None if progress else True) as bar:
 
-            def take(files: Files, values: Floats) -> None:
-                nonlocal saved
-                self._add(files, values, add)
-                bar.update(len(files))
-                if time.monotonic() - saved > _SAVED:
-                    self._save()
-                    saved = time.monotonic()
+        def take(files: Files, values: Floats) -> None:
+            nonlocal saved
+            self._add(files, values, add)
+            bar.update(len(files))
+            if time.monotonic() - saved > _SAVED:
+                self._save()
+                saved = time.monotonic()
 
-            with contextlib.closing(self._decoded(new, bar, stop)) as pictures:
-                self._extraction.follow(pictures, take, block=_BLOCK, stop=stop)
+        with contextlib.closing(self._decoded(new, bar, stop)) as pictures:
+            self._extraction.follow(pictures, take, block=_BLOCK, stop=stop)
 
     def _decoded(
         self, new: Sequence[Source], bar: tqdm[NoReturn], stop: threading.Event
@@ -200,7 +208,7 @@ class PictureFolder:
 
 
 class JoinedFolder(PictureFolder):
-    """A folder that one network after the other reads; a picture is there once all have read it.
+    """A folder that several networks read, a block of pictures each in turn; a picture is there once all have read it.
 
     ``networks`` are in the order of their features, and ``trained`` are the attributes of all their features; the
     other arguments, and the errors, are those of :class:`PictureFolder`.
@@ -225,10 +233,21 @@ class JoinedFolder(PictureFolder):
         self._waiting: dict[str, dict[int, tuple[str, Floats]]] = {}
 
     def _read(self, add: Callable[[Piece], object], progress: bool, stop: threading.Event) -> None:
-        for place, part in enumerate(self.parts):
-            try:
-                part._read(functools.partial(self._take, place, add), progress, stop)
-            finally:
+        takes = [functools.partial(self._take, place, add) for place in range(len(self.parts))]
+        try:
+            for part, take in zip(self.parts, takes, strict=True):
+                part.read_kept(take)
+            last = self.parts[-1]
+            start, size = 0, _FIRST
+            with _bar(len(last._unread(self.sources)), progress) as bar, _bar(0, progress=False) as silent:
+                while start < len(self.sources):
+                    for part, take in zip(self.parts, takes, strict=True):
+                        block = part._unread(self.sources[start : start + size])
+                        part._compute(block, take, bar if part is last else silent, stop)
+                    start, size = start + size, 2 * size
+        finally:
+            for part in self.parts:
+                part._save()
                 self.rejected.update(part.rejected)
 
     def read_kept(self, add: Callable[[Piece], object]) -> int:
@@ -250,6 +269,10 @@ class JoinedFolder(PictureFolder):
             vectors = [np.stack([row[place][1] for row in rows]) for place in range(len(self.parts))]
             self._done.update(whole)
             add(Piece(whole, [row[0][0] for row in rows], side_by_side(vectors)))
+
+
+def _bar(total: int, progress: bool) -> tqdm[NoReturn]:
+    return tqdm(total=total, desc="pictures", unit="picture", disable=None if progress and total else True)
 
 
 def _settings(network: NamedNetwork, *, quick: bool) -> FeaturesSettings:

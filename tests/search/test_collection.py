@@ -29,6 +29,7 @@ from sightword.search.collection import JoinedFolder, PictureFolder, Reading
 from sightword.search.networks import NamedNetwork, UploadedPictures, difference
 from sightword.search.picture_files import list_pictures
 from sightword.search.searcher import Searcher
+from sightword.storage.maintenance import survey
 from sightword.storage.store import Store
 
 
@@ -133,7 +134,7 @@ def test_many_new_pictures_are_found_by_one_crop_then_by_ten(world, folder, tmp_
     assert hits(again) == pytest.approx(hits(whole), abs=1e-6)
 
 
-def test_several_networks_give_features_side_by_side(world, folder, tmp_path, caplog):
+def test_several_networks_give_features_side_by_side(world, folder, tmp_path, caplog, monkeypatch):
     """From one table of both, also for an uploaded picture, each network with a transform of its own."""
     one = world.encoder().notes["features"]
     ids = [f"scene-00{number}.png" for number in (3, 4, 5, 6, 7)]
@@ -160,10 +161,15 @@ def test_several_networks_give_features_side_by_side(world, folder, tmp_path, ca
     np.testing.assert_allclose(both.features, np.hstack(scaled), rtol=1e-6, atol=1e-7)
 
     networks = [NamedNetwork(part) for part in parts_of(both.attributes)]
-    reading = Reading(torch.device("cpu"), Store(tmp_path / "store"))
 
-    def joined_folder() -> JoinedFolder:
+    def joined_folder(store: str = "store") -> JoinedFolder:
+        reading = Reading(torch.device("cpu"), Store(tmp_path / store))
         return JoinedFolder(str(folder), list_pictures(folder), networks, reading, both.attributes)
+
+    monkeypatch.setattr("sightword.search.collection._FIRST", 2)
+    stop = threading.Event()
+    joined_folder("early").read(lambda _: stop.set(), stop=stop)
+    assert [kind.features for kind in survey(Store(tmp_path / "early"))] == [2, 2]
 
     joined = joined_folder()
     found = all_of(joined)
