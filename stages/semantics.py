@@ -30,7 +30,7 @@ WORST_PAIRS = 50
 def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     """Score the chosen encoder by SentEval's tasks."""
     from sightword import machine
-    from sightword.captions.table import read_captions
+    from sightword.captions.table import learned, read_captions
     from sightword.compute import devices
     from sightword.encoder.arguments import LONGEST
     from sightword.encoder.derived import untrained
@@ -43,9 +43,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     captions = read_captions(CAPTIONS, withheld=[BESIDE])
     encoder = SentenceEncoder.load(ENCODER, device=device)
     training = captions.split("train").texts
-    # An encoder that was trained without these captions has not seen them.
-    learned = ("train", *[BESIDE] * bool(encoder.notes.get("training", {}).get("beside_batch")))
-    seen = [text for text, split in zip(captions.texts, captions.splits, strict=True) if split in learned]
+    seen = learned(captions, encoder.notes)
 
     def encoding(encoder: SentenceEncoder) -> Any:
         return partial(encoder.encode, batch_size=settings.batch_size, max_length=LONGEST)

@@ -13,8 +13,8 @@ class CaptionsSettings(Settings):
     """How a caption's text becomes a sequence of tokens; the defaults leave it as it is (Merkx & Frank 2019)."""
 
     unit: Literal["character", "word"] = "character"
-    """What a token is: a character, or a word (order-embeddings and VSE++), which is a run of letters, digits and
-    underscores, or any other sign by itself, after normalisation."""
+    """What a token is: a character, or a word (order-embeddings and VSE++), which is a run of letters with their
+    marks, digits and underscores, or any other sign by itself, after normalisation."""
     unicode: Literal["none", "NFC", "NFKC"] = "none"
     """Unicode normalisation: none, or one of Unicode's own forms."""
     case: Literal["keep", "lower", "fold_capitals"] = "keep"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +99,14 @@ def read_texts(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable
     Parquet, or lacks a column.
     """
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), withheld), [])
+
+
+def learned(table: CaptionTable, notes: Mapping[str, Any]) -> list[str]:
+    """Return the texts that an encoder with these notes learned from: with captions of other pictures if it was
+    trained with them (``train.beside_batch``), which the table was then read with.
+    """
+    splits = ("train", *[BESIDE] * bool(notes.get("training", {}).get("beside_batch")))
+    return [text for text, split in zip(table.texts, table.splits, strict=True) if split in splits]
 
 
 def sealed_pictures(path: Pathish) -> frozenset[str]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from sightword.captions.table import read_texts
+from sightword.captions.table import learned, read_texts
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.derived import untrained
 from sightword.encoder.sentence_encoder import SentenceEncoder
@@ -28,6 +28,7 @@ from sightword.evaluation.binary import Measured, best_threshold, histogram, mis
 from sightword.evaluation.semantics.encoding import Embeddings, embed, inputs_of
 from sightword.evaluation.semantics.results import Seen
 from sightword.io.files import Pathish
+from sightword.settings import BESIDE
 from sightword.statistics.inference import clustered_interval, holm, mcnemar, rounded
 
 log = logging.getLogger(__name__)
@@ -169,9 +170,9 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
         if path.name in taken or any(part in path.name for part in PARTS):
             expected = f"a name without {', '.join(PARTS)}, and none of {', '.join(sorted(taken))}"
             raise EncoderError("has a name that a system cannot have", where=path, expected=expected)
-        captions = path / CAPTIONS
-        seen = Seen(read_texts(captions).split("train").texts) if captions.exists() else None
-        others.append(Other(path.name, SentenceEncoder.load(path, device=device), seen))
+        captions, encoder = path / CAPTIONS, SentenceEncoder.load(path, device=device)
+        seen = Seen(learned(read_texts(captions, withheld=[BESIDE]), encoder.notes)) if captions.exists() else None
+        others.append(Other(path.name, encoder, seen))
     return others
 
 
