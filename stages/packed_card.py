@@ -64,10 +64,10 @@ def with_licence(card: str, encoder: SentenceEncoder) -> tuple[str, str]:
 def of_corpus(card: str, name: str, corpus: Corpus) -> str:
     """Return a card of the stage select that names the encoder, its corpus, and the terms of its weights."""
     fields, body = _head(card)
-    index = fields["model-index"][0]
-    index["name"] = name
-    for row in index["results"]:
-        row["dataset"] |= {"type": corpus.name, "name": f"{corpus.title}, {row['dataset']['split']} split"}
+    for index in fields.get("model-index", []):
+        index["name"] = name
+        for row in index["results"]:
+            row["dataset"] |= {"type": corpus.name, "name": f"{corpus.title}, {row['dataset']['split']} split"}
     research = "non-commercial research" in corpus.terms.lower()
     fields.pop("license_name", None)
     items, before = list(fields.items()), list(fields).index("license") + 1
@@ -97,8 +97,10 @@ def with_scores(card: str, scores: str, retrieval: Any, corpus: Corpus | None) -
         for protocol, directions in (protocols.items() if isinstance(protocols, dict) else ())
         if isinstance(directions, dict) and directions.keys() >= DIRECTIONS.keys()
     ]
-    fields["model-index"][0]["results"][:0] = tested
-    parts = [f"{scores.strip()}\n\n{one}" if one.startswith("## Scores on ") else one for one in _sections(body)]
+    for index in fields.get("model-index", []):
+        index["results"][:0] = tested
+    before = "## Scores on " if "\n## Scores on " in body else "## Data\n"
+    parts = [f"{scores.strip()}\n\n{one}" if one.startswith(before) else one for one in _sections(body)]
     body = "".join(parts)
     return f"{yaml_head(fields)}\n{body.replace(TEST_ELSEWHERE, 'above') if tested else body}"
 
@@ -109,14 +111,15 @@ def _head(card: str) -> tuple[dict[str, Any], str]:
     lines = (line.partition(": ") for line in head.splitlines())
     try:
         fields = {key: json.loads(value) for key, _, value in lines}
-        described = all(isinstance(one["dataset"]["split"], str) for one in fields["model-index"][0]["results"])
+        indexes = fields.get("model-index", [])
+        described = all(isinstance(one["dataset"]["split"], str) for index in indexes for one in index["results"])
     except (ValueError, KeyError, IndexError, TypeError):
         described = False
     if not described or "license" not in fields:
         raise EncoderError(
             "has a head that Sightword did not write",
             where="the encoder's README.md",
-            expected="a line of JSON for each field, with license and model-index, as the stage select writes them",
+            expected="a line of JSON for each field, with license, as the stage select writes them",
             todo="Remove the head, the lines between ---, to pack the card as plain text.",
         )
     return fields, body

@@ -21,6 +21,7 @@ from torch import nn
 from sightword.encoder.arguments import LONGEST, MAX_LENGTH
 from sightword.encoder.combination import Combination
 from sightword.encoder.parts import Part
+from sightword.encoder.pretrained import find_encoder, is_named
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.messages import quote
@@ -116,13 +117,18 @@ class SightwordModule(nn.Module):
         self.encoder.save(output_path)
 
     @classmethod
-    def load(cls, model_name_or_path: str | os.PathLike[str], subfolder: str = "", **_: Any) -> SightwordModule:
-        """Read the folder of an encoder.
+    def load(
+        cls, model_name_or_path: str | os.PathLike[str], subfolder: str = "", revision: str | None = None, **_: Any
+    ) -> SightwordModule:
+        """Read the folder of an encoder, or the encoder of a name of the hub.
 
         Raises:
-            EncoderError: the folder holds no encoder, or a damaged one.
+            EncoderError: the folder holds no encoder, or a damaged one; or there is no such name.
         """
-        return cls(SentenceEncoder.load(Path(model_name_or_path, subfolder)))
+        folder = Path(model_name_or_path)
+        if not folder.exists() and is_named(str(model_name_or_path)):
+            folder = find_encoder(str(model_name_or_path), revision)
+        return cls(SentenceEncoder.load(folder / subfolder))
 
 
 def _combined(encoder: Combination, vectors: Mapping[Part, torch.Tensor]) -> torch.Tensor:

@@ -122,6 +122,8 @@ def test_folder_of_encoder_and_of_sentence_transformers_are_one(tmp_path):
     model.save(str(tmp_path / "model"))
     assert np.array_equal(SentenceEncoder.load(tmp_path / "model").encode(TEXTS), expected)
     assert np.array_equal(StandIn(str(tmp_path / "model")).encode(TEXTS), model.encode(TEXTS))
+    named = SightwordModule.load("flickr8k", revision=None)  # as a name of the hub is passed
+    assert named.get_embedding_dimension() == SentenceEncoder.from_pretrained("flickr8k").width
 
 
 def test_it_can_be_trained_on():
