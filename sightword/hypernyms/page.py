@@ -33,8 +33,8 @@ _SCORES = (
     "counts the training pairs with the same hypernym."
 )
 _PARTS = (
-    "A direct edge of the taxonomy never follows from other pairs, so only direct edges need prediction. All other "
-    "true pairs follow from others unless these are missing in training."
+    "A direct edge of a taxonomy without redundant edges follows from no other pairs, so only direct edges need "
+    "prediction. All other true pairs follow from others unless these are missing in training."
 )
 
 
@@ -109,8 +109,8 @@ def _headlines(scores: Mapping[str, Any], energy: str, part: Mapping[str, Any]) 
     lines = [html.Headline(shown, "of pairs classified correctly", ", ".join(filter(None, (remark, closure, ceiling))))]
     if "direct" in own:
         shown, remark = tile(own["direct"], proportion_interval(own["direct"], own["direct_pairs"]))
-        none = "the closure accepts none of them"
-        lines.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {none}" if remark else none))
+        closure = f"closure {scores['closure']['direct']:.1f} %"
+        lines.append(html.Headline(shown, "of direct edges accepted", f"{remark}; {closure}" if remark else closure))
     lines.append(html.Headline(f"{own['f1']:.1f}", "F1 of true pairs", f"closure {scores['closure']['f1']:.1f}"))
     return lines
 

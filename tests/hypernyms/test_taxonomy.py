@@ -197,6 +197,15 @@ def test_wrong_edges_are_one_message(names, edges, message):
     assert build("ab", [("a", "b", "h")] * 3, "x").doubled == 2
 
 
+def test_edges_of_other_relations_are_told(tmp_path, caplog):
+    caplog.set_level("INFO")
+    (tmp_path / "edges.csv").write_text("hyponym,hypernym,relation\na,b,hypernym\na,c,is_a\n")
+    assert len(read_edges(tmp_path / "edges.csv", BOTH).names) == 2
+    assert "1 edge left out, of is_a" in caplog.text
+    with pytest.raises(CorpusError, match=r"has only edges of hypernym, is_a\. Name its relations in taxonomy"):
+        read_edges(tmp_path / "edges.csv", ["part"])
+
+
 def test_given_lists(tmp_path):
     head = "hyponym\thypernym\tlabel\n"
     (tmp_path / "dev.tsv").write_text(head + "a\tc\t1\na\tb\t0\n")

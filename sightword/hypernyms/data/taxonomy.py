@@ -17,7 +17,7 @@ from sightword.io import yaml_reader
 from sightword.io.files import Pathish, mapping, read_text
 from sightword.io.opening import files_in, read_bytes
 from sightword.io.tables import Table, check_bare
-from sightword.messages import and_more, short
+from sightword.messages import and_more, plural, short
 
 log = logging.getLogger(__name__)
 
@@ -228,6 +228,11 @@ def read_edges(path: Pathish, relations: Collection[str]) -> Taxonomy:
     triples = [(low, high, relation or "hypernym") for _, (low, high, relation) in _EDGES.rows(where)]
     check_bare((name for edge in triples for name in edge[:2]), where, CorpusError)
     edges = [edge for edge in triples if edge[2] in relations]
+    if left_out := sorted({edge[2] for edge in triples}.difference(relations)):
+        if not edges:
+            todo = "Name its relations in taxonomy.relations."
+            raise CorpusError(f"has only edges of {and_more(left_out)}", where=where, todo=todo)
+        log.info("%s: %s left out, of %s", where, plural(len(triples) - len(edges), "edge"), and_more(left_out))
     return build(sorted({name for edge in edges for name in edge[:2]}), edges, where)
 
 

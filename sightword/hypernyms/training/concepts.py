@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,16 @@ class Concepts:
             raise EncoderError(f"no concept{guess(wanted, known)}", where=word)
         return sorted(names)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.names)}
+
     def _id(self, name: str) -> int:
         if not isinstance(name, str):
             raise EncoderError(f"the name is {type(name).__name__}", expected="a text, such as dog.n.01")
         try:
-            return self.names.index(name)
-        except ValueError:
+            return self._places[name]
+        except KeyError:
             raise EncoderError(f"no concept has this name{guess(name, self.names)}", where=name) from None
 
 
