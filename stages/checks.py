@@ -22,7 +22,7 @@ from pipeline.doctor.project import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.features.network_files import packaged_weights
-from sightword.features.settings import PACKAGE, RANDOM, is_weights_file
+from sightword.features.settings import ORDER, PACKAGE, RANDOM, is_weights_file
 from sightword.messages import and_more
 
 
@@ -88,9 +88,9 @@ def check_weights(context: Context) -> Iterator[Finding]:
     if settings.source == "precomputed":
         names = [settings.precomputed] if isinstance(settings.precomputed, str) else settings.precomputed
         files = [("precomputed", name) for name in names]
-        if settings.precomputed_ids.endswith(".txt"):
+        if settings.precomputed_ids not in ("", ORDER):
             files.append(("precomputed_ids", settings.precomputed_ids))
-        missing = [(name, file) for name, file in files if file and not any(inputs.glob(file))]
+        missing = [(name, file) for name, file in files if not (inputs / file).is_file() and not any(inputs.glob(file))]
         for name, file in missing:
             yield problem(f"features.{name}: {inputs / file} does not exist", "Put it there, or fix the name.")
         if not missing:
@@ -99,7 +99,7 @@ def check_weights(context: Context) -> Iterator[Finding]:
         yield good("the image network has random weights: for demonstration")
     elif not is_weights_file(weights) and (weights != PACKAGE or ":" in settings.backbone):
         what = f"the publisher of {settings.backbone} has its weights: the first run downloads those that are not here"
-        yield good(f"{what} (without a network: `sightword fetch weights`)")
+        yield good(what + " (without a network: `sightword fetch weights`)" * (weights != PACKAGE))
     else:
         yield _check_file(context, settings)
 

@@ -194,7 +194,8 @@ def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]
     if not wanted:
         return
     data, named = context.root / settings.data, f"{parameter} = {settings.data}"
-    if not (data / "downstream").is_dir() and settings.data.startswith("data/corpus/"):
+    drawn = getattr(context.section("corpus"), "draws_pictures", False)
+    if drawn and not (data / "downstream").is_dir() and settings.data.startswith("data/corpus/"):
         yield good(f"{named}: the stage corpus makes it")
         return
     try:

@@ -40,7 +40,7 @@ def check_python(context: Context) -> Iterator[Finding]:
     version = f"Python {sys.version.split()[0]} in {sys.prefix}"
     if sys.version_info < OLDEST or sys.maxsize < 2**32:
         needed = f"64 bits and Python {'.'.join(map(str, OLDEST))} or newer"
-        todo = f"Sightword needs {needed}: `make PYTHON=python3.12 install`."
+        todo = f"Sightword needs {needed}: `rm -rf .venv`, and `make PYTHON=python3.12 install`."
         yield problem(f"{version} is too old or has 32 bits only", todo)
     else:
         yield good(version)
@@ -130,7 +130,7 @@ def check_devices(context: Context) -> Iterator[Finding]:
     devices, driver = facts["devices"], any(path.exists() for path in DRIVERS)
     for number, device in enumerate(devices):
         yield good(f"cuda:{number} is {device['name']}, {size(device['free'])} of {size(device['total'])} free")
-    if requested.startswith("cuda") and int(requested.partition(":")[2] or 0) >= len(devices):
+    if re.fullmatch(r"cuda(:\d+)?", requested) and int(requested.partition(":")[2] or 0) >= len(devices):
         why = "see the next line" if driver else "no NVIDIA driver is loaded"
         what = f"SIGHTWORD_DEVICE={requested}, but there are {len(devices)} CUDA devices ({why})"
         yield problem(what, "Set SIGHTWORD_DEVICE=cpu or unset it.")

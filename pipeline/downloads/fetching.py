@@ -175,7 +175,7 @@ def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | Non
                 order.unreached.add(host)
             else:
                 kind = UnreachableError
-            if address != addresses[-1] and not (told and missing):
+            if (address != addresses[-1] or not source.urls) and not (told and missing):
                 log.warning("%s", error)
     if not source.urls:
         return None

@@ -94,7 +94,7 @@ def extract(
             features[owners] = values
             bar.update(len(owners))
 
-        with contextlib.closing(decoded()) as decoding:
+        with devices.threads(machine.current().threads), contextlib.closing(decoded()) as decoding:
             extraction.follow(decoding, keep)
         copies = [row for row, first in enumerate(rows) if first != row]
         features[copies] = features[[rows[row] for row in copies]]

@@ -79,7 +79,7 @@ def _read(settings: FeaturesSettings, name: str, order: Order) -> tuple[FeatureT
         todo = "Put the file there, or fix features.precomputed."
         raise FileFormatError("the precomputed features do not exist", where=source, todo=todo)
     if name.endswith(HDF5_FILES):
-        if settings.precomputed_ids:
+        if settings.precomputed_ids and isinstance(settings.precomputed, str):
             what = f"holds its ids itself, and features.precomputed_ids is {settings.precomputed_ids}"
             raise FeaturesError(what, where=source, expected="precomputed_ids: ''")
         return read_features(source), sha256_file(source)

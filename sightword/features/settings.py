@@ -58,9 +58,10 @@ class FeaturesSettings(Settings):
     crop: int | None = Field(default=None, gt=0)
     """The side of a crop, in pixels; null: the network's own, which is 224 for torchvision's and EfficientNet-Lite."""
     mean: Channels | None = Field(default=None, min_length=3, max_length=3)
-    """Mean of red, green and blue, subtracted from values between 0 and 1; null: the network's own, or ImageNet's."""
+    """Mean of red, green and blue, subtracted from values between 0 and 1; null: the network's own of timm and of
+    functions, of others ImageNet's."""
     std: Channels | None = Field(default=None, min_length=3, max_length=3)
-    """Standard deviation of red, green and blue, divided by; null: the network's own, or ImageNet's."""
+    """Standard deviation of red, green and blue, divided by; null: as for ``mean``."""
     relu: bool = False
     """Cut each crop's features at zero before the mean."""
     l2: bool = False

@@ -181,3 +181,7 @@ def test_features_of_two_networks_stand_side_by_side_each_of_length_1(tmp_path) 
     scaled = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in values.values()]
     np.testing.assert_allclose(table.features, np.hstack(scaled), rtol=1e-6)
     assert describe(table.attributes).startswith("one + two, V1 + V1")
+    np.save(tmp_path / "two.npy", values["two"])
+    (tmp_path / "ids.txt").write_text("a\nb\nc\n")
+    convert(tmp_path / "mixed.h5", ["a", "b", "c"], settings_of(tmp_path, ["one.h5", "two.npy"], "ids.txt"))
+    assert np.array_equal(read_features(tmp_path / "mixed.h5").features, table.features)
