@@ -139,9 +139,9 @@ def _held_out(settings: TextSettings, collected: Collected) -> NDArray[np.uint8]
     size = int(np.diff(starts, append=total)[groups].sum())
     if size > settings.held_out * total:
         log.warning(
-            "text: %.1f %% of the sentences are held out, more than text.held_out: the smallest %s has so many. "
-            "text.held_out_by can be block",
+            "text: %.1f %% of the sentences are held out, more than text.held_out: the smallest %s has so many%s",
             *(100 * size / total, settings.held_out_by),
+            "" if settings.held_out_by == "block" else ". text.held_out_by can be block",
         )
     return np.repeat(groups.astype(np.uint8), np.diff(starts, append=total))
 
@@ -269,7 +269,8 @@ def held_out(starts: NDArray[np.int64], sentences: int, share: float, seed: int,
     """
     if len(starts) < 2:
         what = f"the text has one {by} only, which cannot be held out"
-        todo = "Set text.held_out_by to block, or mark breaks by empty lines." if by != "block" else "Take more text."
+        more = {"passage": ", or mark breaks by empty lines", "book": ", or give books.csv"}
+        todo = "Take more text." if by == "block" else f"Set text.held_out_by to block{more.get(by, '')}."
         raise CorpusError(what, expected=f"two {by}s or more", todo=todo)
     sizes = np.diff(starts, append=sentences)
     room, least = int(share * sentences), int(sizes.min())

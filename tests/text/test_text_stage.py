@@ -120,6 +120,11 @@ def test_a_vocabulary_equals_that_of_all_sentences(workspace, repository):
     [
         ("\n\n \n", {}, r"own\.txt: has no sentence; expected one sentence a line"),
         ("a\nb\nc\n", {}, "the text has one passage only, which cannot be held out; expected two passages or more"),
+        (
+            "a\nb\nc\n",
+            {"held_out_by": "book"},
+            r"one book only, .*\. Set text.held_out_by to block, or give books.csv\.",
+        ),
         ("a\nb\n\n" * 9, {}, "has no triple for training; expected three consecutive sentences below 30 tokens"),
         ("a b\n" * 5 + "\n" + "a b\n" * 5, {"max_tokens": 2}, "has no triple for training"),
         ("a\nb\n\n" + "a\nb\nc\n\n" * 9, {"held_out": 0.1}, "has no triple in the held-out part"),

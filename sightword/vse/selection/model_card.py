@@ -130,14 +130,16 @@ def _scores(choice: Choice, settings: SelectSettings) -> str:
         rows.append([words, *cells, f"{entry['median_rank']:g}", str(entry["queries"])])
     table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
     epochs = ", ".join(f"{epoch} ({choice.recall[epoch]:.1f})" for epoch in choice.epochs if epoch in choice.recall)
+    chosen = f"""\
+ The snapshots were chosen on this split, by
+`{settings.criterion}`, so its scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
+Chosen epochs, with the mean R@10 of each alone: {epochs}."""
     return f"""\
 ## Scores on dev
 
 {table}
 
-Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's). The snapshots were chosen on this split, by
-`{settings.criterion}`, so its scores are a little too good; those on the test split are {TEST_ELSEWHERE}.
-Chosen epochs, with the mean R@10 of each alone: {epochs}.
+Recall in percent, with the 95 % interval (Wald's; near 0 and 100 Wilson's).{chosen * bool(epochs)}
 
 """
 
