@@ -89,9 +89,9 @@ def test_changed_score_is_a_fault_of_each_page(project):
 def test_row_or_table_that_nobody_shows_is_a_fault(project):
     write_row(project, read_rows(project)["ngrams/base"].model_copy(update={"name": "other"}))
     page = project / "study/pages/package.md"
-    page.write_text(re.sub(r"<!-- table: small-recipe -->.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL))
+    page.write_text(re.sub(r"<!-- table: networks -->.*?<!-- end -->", "", page.read_text(), flags=re.DOTALL))
     prose.fill(project)  # the count of scorings has the row
-    expected = ["study/pages/tables.yaml: no page shows the table small-recipe", "ngrams/other: no table shows the row"]
+    expected = ["study/pages/tables.yaml: no page shows the table networks", "ngrams/other: no table shows the row"]
     assert prose.table_faults(project) == expected
 
 
