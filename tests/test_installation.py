@@ -85,7 +85,7 @@ def test_container_files_name_existing_targets_and_versions(repository):
     assert "--constraint constraints.txt" in makefile
     commands = re.sub(r"^#.*$", "", docker, flags=re.MULTILINE) + editor["postCreateCommand"]
     made = set(re.findall(r"\bmake(?: |\", \")([a-z-]+)", commands)) - {"make"}
-    assert {"install", "repro", "dev"} <= made <= targets
+    assert {"install", "dev"} <= made <= targets
     (python,) = re.findall(r"^FROM python:([\d.]+)-slim AS tools$", docker, re.MULTILINE)
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     assert SpecifierSet(project["requires-python"]).contains(f"{python}.99")
