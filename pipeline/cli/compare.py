@@ -112,10 +112,13 @@ def _heading(side: Side) -> str:
 
 def _beside_published(arguments: argparse.Namespace, project: Path | None) -> int:
     from pipeline.comparison import contrast, correlations, table
+    from sightword.errors import LineageError
     from sightword.evaluation import published
     from sightword.evaluation.semantics.results import read_pairs
 
     with contrast.opened(arguments.a, arguments.a, project) as (side, _):
+        if side.pairs is None and side.revision:
+            raise LineageError(f"has no {correlations.PAIRS} here", where=side.name, todo="`dvc fetch` brings it.")
         pairs = read_pairs(side.pairs or correlations.pairs_file(side.folder or side.name))
         beside = published.beside_published(pairs, arguments.published)
     head = [_heading(side), f"B: {published.SYSTEMS[arguments.published]}, {published.SOURCE}"]

@@ -112,7 +112,7 @@ def _search(arguments: argparse.Namespace) -> int:
     leave_pandas()
     combined = arguments.max or arguments.min or []
     _check(arguments, combined)
-    for name in ("collection", "copy_to", "pictures", "weights"):
+    for name in ("captions", "collection", "copy_to", "features", "pictures", "weights"):
         if (given := getattr(arguments, name)) is not None:
             setattr(arguments, name, as_folder(given, SearchError))  # a shell leaves ~ behind = as it is
     texts = _named(combined) if arguments.query is None else {"the query": arguments.query}

@@ -88,7 +88,7 @@ def history(what: str, project: Path, *, start: Path | None = None, everywhere: 
 def _file(what: str, project: Path, start: Path | None) -> str:
     """Return the file of a key by its path from the project; a path is from ``start``, or else from the project."""
     given, inner = path_of(what, project, start)
-    return given if (project / given).exists() and not (project / inner).exists() else inner
+    return inner if (project / inner).exists() or given.startswith((".", "/")) else given
 
 
 class _States:

@@ -90,8 +90,9 @@ def find(
     found = {role: [plain[name] for name in names if name in plain] for role, names in NAMES.items()}
     if pictures:
         usual = [name for name in found["image"] if name in pictures]
-        if found["image"] and not usual and "image" not in given:
-            what = f"has texts in {short(found['image'][0])} and bytes in {short(pictures[0])}"
+        plainly = [name for name in found["image"] if name not in found["name"]]  # the others may name the bytes
+        if plainly and not usual and "image" not in given:
+            what = f"has texts in {short(plainly[0])} and bytes in {short(pictures[0])}"
             raise CorpusError(what, where=where, todo="Name the column of the pictures in corpus.columns.")
         found["image"] = usual or [*pictures]
     found |= {role: [name] for role, name in given.items()}

@@ -67,13 +67,18 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
         values["pictures"] = pictures
     elif not BINARY.fullmatch(first := CorpusSettings(**values).files()[0]) or not layout(folder / first, columns).data:
         values |= {"pictures": str(folder / "images"), "require_pictures": False}
+    corpus: Corpus | None = None
     try:
         corpus = read_corpus(CorpusSettings(**values))
         if values["format"] in ("table", "shards") and 0 in corpus.counts().values():
             raise NoSplitError("lacks a split")
     except NoSplitError:
-        values |= {"draw_dev": SHARE, "draw_test": SHARE}
-        corpus = read_corpus(CorpusSettings(**values))
+        drawn = values | {"draw_dev": SHARE, "draw_test": SHARE}
+        try:
+            corpus, values = read_corpus(CorpusSettings(**drawn)), drawn
+        except CorpusError:
+            if corpus is None or sum(map(bool, corpus.counts().values())) < 2:
+                raise  # the corpus has one split alone
     named = []
     if values["format"] == "table":
         first = CorpusSettings(**values).files()[0]
@@ -92,12 +97,12 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
     if any(_KARPATHY.fullmatch(name) for name in names):
         return {"format": "karpathy", **own}
     below = [] if path.is_file() else sorted(one.name for one in folder.glob("annotations/captions_*.json"))
-    if captions := [name for name in [*names, *below] if name.startswith("captions_") and name.endswith(".json")]:
+    if captions := [one for one in dict.fromkeys([*names, *below]) if re.fullmatch(r"captions_.*\.json", one)]:
         splits = {name: split_of(name) for name in captions}
         if None in splits.values():
             lost = next(name for name, split in splits.items() if split is None)
             todo = "Call the files captions_train.json, captions_val.json and captions_test.json."
-            raise CorpusError("its name has no split, and COCO's JSON is not divided", where=folder / lost, todo=todo)
+            raise CorpusError(f"the name of {lost} has no split, and COCO's JSON is not divided", where=path, todo=todo)
         listed = {split: [name for name, one in splits.items() if one == split] for split in SPLITS}
         return {"format": "coco", **{f"coco_{split}": some for split, some in listed.items()}}
     every = names if path.is_file() else [name for _, _, inner in os.walk(folder) for name in inner]

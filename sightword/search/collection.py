@@ -244,6 +244,7 @@ class JoinedFolder(PictureFolder):
                     for part, take in zip(self.parts, takes, strict=True):
                         block = part._unread(self.sources[start : start + size])
                         part._compute(block, take, bar if part is last else silent, stop)
+                        self.rejected.update(part.rejected)
                     start, size = start + size, 2 * size
         finally:
             for part in self.parts:

@@ -60,7 +60,7 @@ def test_coco_files_are_taken_by_their_splits(folder: Path) -> None:
     assert found.values["coco_test"] == ["captions_test.json"]
     assert found.words[0] == "3 pictures (1 train, 1 dev, 1 test), 3 captions."
     (place / "captions_trainval.json").write_text(text)
-    with pytest.raises(CorpusError, match=r"captions_trainval.json: its name has no split"):
+    with pytest.raises(CorpusError, match=r"the name of captions_trainval.json has no split"):
         look(folder)
 
 
