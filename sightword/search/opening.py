@@ -171,13 +171,8 @@ def is_file(name: str) -> bool:
 
 def find_picture(name: str, searcher: Searcher) -> int | Floats:
     """Return the row of a picture of the collection, or the features (D,) of a picture file; else a SearchError."""
-    row = searcher.catalogue.rows.get(name)
-    if row is not None:
-        return row
-    if why := searcher.rejected.get(name):
-        raise SearchError(f"the picture cannot be used: {why}", where=name)
-    if not is_file(name):
-        searcher.catalogue.find(name)
+    if name in searcher.catalogue.rows or name in searcher.rejected or not is_file(name):
+        return searcher.row(name)
     data = searcher.uploads.read(Path(name))
     row = searcher.uploads.row(data)
     return searcher.uploads.features(data, Path(name)) if row is None else row

@@ -406,6 +406,15 @@ class Searcher:
         best = zip(found.rows.tolist(), scores.tolist(), shares.tolist(), strict=True)
         return [PictureHit(row, self.catalogue.pictures[row], at, share) for row, at, share in best]
 
+    def row(self, picture: str) -> int:
+        """Return the row of a picture by its id; a SearchError says why there is none (yet)."""
+        if picture not in self.catalogue.rows:
+            if why := self.rejected.get(picture):
+                raise SearchError(f"the picture cannot be used: {why}", where=picture)
+            if self.folder and any(source.image_id == picture for source in self.folder.sources):
+                raise SearchError("the picture is not read yet", where=picture)
+        return self.catalogue.find(picture)
+
     def embedding(self, picture: int | Floats) -> Floats:
         """Return the embedding (width,) of a picture, given its row in the collection or its features (D,)."""
         if isinstance(picture, int | np.integer):

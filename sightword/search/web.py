@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from sightword.errors import SearchError, SightwordError
+from sightword.errors import SightwordError
 from sightword.search.picture_files import Thumbnails
 from sightword.search.query import shown
 from sightword.search.searcher import MOST, WEAK, Floats, PictureHit, Searcher
@@ -119,11 +119,7 @@ def create_app(parts: Parts, *, host: str = "127.0.0.1") -> Flask:
 
     @app.get("/api/picture")
     def one_picture() -> Response:
-        picture = request.args.get("picture", "")
-        if picture in files and picture not in catalogue.rows:
-            why = searcher.rejected.get(picture)
-            raise SearchError("the picture " + (f"cannot be used: {why}" if why else "is not read yet"), where=picture)
-        row = catalogue.find(picture)
+        row = searcher.row(request.args.get("picture", ""))
         return _answer(parts, row, searcher.embedding(row), row)
 
     @app.post("/api/picture")

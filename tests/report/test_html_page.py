@@ -114,6 +114,14 @@ def test_made_by_shows_ten_parameters_and_counts_the_rest(number: int, said: str
     assert re.findall(r'row">(.*?)</th><td class="prose">null</td>', shown) == [one.name for one in departed[:10]]
 
 
+def test_figure_words_of_a_drawing_are_escaped() -> None:
+    drawn = Figure()
+    drawn.subplots().set_title("<script>1</script>")
+    shown = figure(Drawing("one", '<i>"two"', drawn), "<b>three</b>")
+    assert "&lt;script&gt;" in str(shown)
+    assert not re.search("<script|<i>|<b>", str(shown))
+
+
 def test_sparks_are_tiles_of_drawings_with_a_curve() -> None:
     drawn = [Drawing("a", "A", Figure()), Drawing("b", "B", Figure(), ("loss & more", [4.0, 2.0, 0.5]))]
     ((value, what, beside_it, mark),) = sparks(drawn)
