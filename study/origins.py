@@ -69,7 +69,8 @@ def recognise(
     if whole.pipeline.folder != pipeline.folder:
         raise ParamsError(f"{pipeline.params} has the parameters of another pipeline than the recipe", where=name)
     ours, theirs = chosen(values), chosen(whole.values)
-    return {key: ours[key] for key in ours if key not in theirs or theirs[key] != ours[key]}
+    full = chosen({name: one.model_dump() for name, one in whole.sections.items()})  # as a sweep writes lists
+    return {key: ours[key] for key in ours if key not in theirs or ours[key] not in (theirs[key], full.get(key))}
 
 
 def overridden(recipe: str, overrides: Mapping[str, Any], project: Path) -> overlay.Whole:
