@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pipeline.experiments.results import Group, Listing
     from pipeline.experiments.slots import Slots
 
-POLL, SHARE = 2.0, 20
-"""Least seconds between two looks at the queue, and how many times as long as a look the pause is: a look at hundreds
-of experiments takes a fifth of a second."""
+POLL, SHARE, LONGEST = 2.0, 20, 30.0
+"""Least seconds between two looks at the queue, how many times as long as a look the pause is (a look at hundreds of
+experiments takes a fifth of a second), and its most seconds."""
 LOST = 5
 """Successive looks after which an experiment that no worker has is taken for failed."""
 SHOWN = 8
@@ -122,15 +122,17 @@ def _run(
         if states.get(run.name) not in ("queued", "running"):
             queue.put(run)
     threads = slots.environment["SIGHTWORD_THREADS"]
-    _print(f"{len(runs)} to run, {slots.count} at a time on {slots.place}, threads each: {threads}")
+    first = "the first alone, then " * (shared and slots.count > 1)
+    _print(f"{len(runs)} to run, {first}{slots.count} at a time on {slots.place}, threads each: {threads}")
     known, waiting, failed = dict.fromkeys((run.name for run in runs), "queued"), list(runs), list[str]()
     lost, looks, workers, looked = Counter[str](), 0, 0, 0.0
     try:
         while waiting:
             wanted = 1 if shared and len(waiting) == len(runs) else slots.count
-            if workers != wanted or (looks % LOST == 0 and "running" not in known.values()):
+            busy = sum(state == "running" for state in known.values())
+            if workers != wanted or (looks % LOST == 0 and busy < min(wanted, len(waiting))):
                 queue.start(slots, workers := wanted)
-            time.sleep(max(POLL, SHARE * looked))
+            time.sleep(min(max(POLL, SHARE * looked), LONGEST))
             began = time.monotonic()
             now, looks = queue.states(), looks + 1
             done, _ = here.done(waiting)

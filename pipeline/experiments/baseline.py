@@ -18,6 +18,7 @@ from pipeline import systems
 from pipeline.experiments.grid import SHOWN, Trial, sections
 from pipeline.lineage import repository
 from pipeline.lineage.facts import stage_paths
+from pipeline.lineage.lock import within
 from pipeline.pipelines import DVC_YAML, IGNORE, LEDGER, Pipeline, expanded, pipelines
 from sightword.errors import FileFormatError, LineageError, ParamsError, SweepError
 from sightword.io import yaml_reader
@@ -164,15 +165,9 @@ def find_baseline(pipeline: Pipeline) -> Baseline:
 
 def _matters(path: str, inputs: Collection[str]) -> bool:
     config = path in (IGNORE, ".dvc/config") or Path(path).name == DVC_YAML or path.endswith(".dvc")
-    return config or _is_inside(path, inputs)
-
-
-def _is_inside(path: str, folders: Collection[str]) -> bool:
-    """Return whether a path is one of the folders, or below one."""
-    parts = path.rstrip("/").split("/")
-    return any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
+    return config or any(within(path, one) for one in inputs)
 
 
 def _overlaps(path: str, paths: Collection[str]) -> bool:
     """Return whether a path is one of the paths, or above or below one."""
-    return _is_inside(path, paths) or any(one.startswith(f"{path}/") for one in paths)
+    return any(within(path, one) or within(one, path) for one in paths)

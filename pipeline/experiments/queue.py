@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,11 +46,13 @@ class Queue:
 
     def states(self) -> dict[str, str]:
         """Return ``queued``, ``running``, ``failed`` or ``dead`` (its worker is gone) of experiments, by name."""
-        entries = {"queued": self._queue.iter_queued(), "dead": self._queue.iter_active()}
-        states = {self._named(entry): state for state, some in entries.items() for entry in some}
-        failed = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
-        dead = [name for name, state in states.items() if name and state == "dead"]
-        return {name: state for name, state in (failed | states | _running(self._queue, dead)).items() if name}
+        states = {self._named(done.entry): "failed" for done in self._queue.iter_done()}
+        states |= {self._named(entry): "queued" for entry in self._queue.iter_queued()}
+        active = {entry.stash_rev: name for entry in self._queue.iter_active() if (name := self._named(entry))}
+        running = _running(self._queue, active)
+        states |= dict.fromkeys(active.values(), "dead")
+        states |= {name: "running" for sha, name in active.items() if sha in running}
+        return {name: state for name, state in states.items() if name}
 
     def _named(self, entry: Any) -> str:
         return entry.name or "" if entry.baseline_rev == self.baseline.commit else ""
@@ -77,17 +79,20 @@ class Queue:
             raise SweepError(f"DVC cannot queue it: {error}", where=trial.name) from None
 
     def forget(self, states: Mapping[str, str]) -> None:
-        """Remove failed and dead experiments from the queue; a process that a dead worker left behind is ended."""
-        from dvc.repo.experiments.exceptions import UnresolvedExpNamesError
-
-        if dead := [name for name, state in states.items() if state == "dead"]:
-            self._queue.kill(dead, force=True)
-        for name in states:
-            with contextlib.suppress(UnresolvedExpNamesError):
-                self._queue.remove([name])
+        """Remove failed and dead experiments from the queue."""
+        for entry in [*self._queue.iter_active()]:
+            if states.get(self._named(entry)) == "dead":
+                if process := self._queue.proc.get(entry.stash_rev):
+                    process.returncode = -1  # else DVC ends the process of this number, which is another program's
+                    self._queue.proc[entry.stash_rev] = process
+                self._queue.kill([entry.stash_rev], force=True)
+        if shas := [done.entry.stash_rev for done in self._queue.iter_done() if self._named(done.entry) in states]:
+            self._queue.remove(shas)
 
     def start(self, slots: Slots, count: int) -> None:
         """Start workers until there are ``count`` of them; SetupError where DVC cannot."""
+        for message in Path(self._queue.wdir, "broker", "in").glob("*@localhost.celery.pidbox.msg"):
+            message.unlink(missing_ok=True)  # such as `dvc queue stop` to a worker that is gone: it would end a new one
         inherited = repository.environment().items()
         kept = {name: value for name, value in inherited if not name.startswith(("DVC_EXP_", "DVC_ROOT", "DVC_STAGE"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -110,30 +115,35 @@ class Queue:
 
 @contextlib.contextmanager
 def opened(baseline: Baseline) -> Iterator[Queue]:
-    """Open the queue of a project."""
-    with _repo(baseline.project) as repo:
-        yield Queue(baseline, repo)
+    """Open the queue of a project; SetupError where DVC cannot."""
+    from dvc.exceptions import DvcException
+
+    try:
+        with _repo(baseline.project) as repo:
+            yield Queue(baseline, repo)
+    except DvcException as error:
+        raise SetupError(f"DVC's queue failed: {error}", where=baseline.project) from None
 
 
-def _running(queue: LocalCeleryQueue, names: Sequence[str]) -> dict[str, str]:
-    """Return those experiments of some names whose process lives, or that a worker says it has, as ``running``.
+def _running(queue: LocalCeleryQueue, shas: Collection[str]) -> set[str]:
+    """Return the experiments, of some shas in the queue, whose process lives, or that a worker says it has.
 
     A worker of a busy machine is slow to answer.
     """
     import psutil
 
     running = set()
-    for entry in queue.iter_active() if names else ():
+    for sha in shas:
         with contextlib.suppress(psutil.Error):
-            process = queue.proc.get(entry.stash_rev)
-            if process and entry.stash_rev in " ".join(psutil.Process(process.pid).cmdline()):
-                running.add(entry.name)
-    if set(names) - running:
+            process = queue.proc.get(sha)
+            if process and sha in " ".join(psutil.Process(process.pid).cmdline()):
+                running.add(sha)
+    if {*shas} - running:
         for tasks in (queue.celery.control.inspect(timeout=ANSWER).active() or {}).values():
             for task in tasks:
                 with contextlib.suppress(KeyError, IndexError):
-                    running.add(task["args"][0]["name"])
-    return {name: "running" for name in names if name in running}
+                    running.add(task["args"][0]["stash_rev"])
+    return running
 
 
 def listing(project: Path, commit: str | None = None) -> Any:
@@ -149,7 +159,7 @@ def listing(project: Path, commit: str | None = None) -> Any:
             queue = repo.experiments.celery_queue
             queue.collect_active_data = lambda *_, **__: {}
             active = list(queue.iter_active())
-            running = _running(queue, [one.name for one in active])
+            running = _running(queue, [one.stash_rev for one in active])
             states = [one.dumpd() for one in collect(repo, revs=commit, hide_workspace=True)]
     except DvcException as error:
         raise SetupError(f"dvc exp show failed: {error}", where=project) from None
@@ -158,7 +168,7 @@ def listing(project: Path, commit: str | None = None) -> Any:
         names = {revision["name"] for one in kept for revision in one["revs"]}
         for one in active:
             if one.baseline_rev == state["rev"] and one.name not in names:
-                executor = {"state": running.get(one.name, "dead")}
+                executor = {"state": "running" if one.stash_rev in running else "dead"}
                 kept.append({"revs": [{"rev": one.stash_rev, "name": one.name}], "executor": executor})
         state["experiments"] = kept
     return json.loads(json.dumps(states, default=str))

@@ -50,7 +50,8 @@ def choose(wanted: int | None, experiments: int, *, environment: Mapping[str, st
         raise SetupError(f"SIGHTWORD_DEVICE={machine.device}: no such GPU here", todo="Set SIGHTWORD_DEVICE=cpu.")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     count = max(1, min(wanted or len(gpus) or min(cores() // CORES, memory // MEMORY), experiments, MOST))
-    variables = {"SIGHTWORD_STORE": machine.store, "SIGHTWORD_SCRATCH": str(machine.scratch)}
+    variables = {"SIGHTWORD_STORE": machine.store}
+    variables |= {"SIGHTWORD_CACHE": str(machine.cache), "SIGHTWORD_SCRATCH": str(machine.scratch)}
     for variable in ("SIGHTWORD_THREADS", "SIGHTWORD_WORKERS"):
         variables[variable] = environment.get(variable) or str(max(1, cores() // count))
     if gpus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -134,10 +135,17 @@ def test_a_sweep_outlives_its_terminal_and_a_killed_worker(swept):
     assert process.wait() == -signal.SIGHUP
     assert swept.workers()
     swept.kill_workers()
+    swept.run("dvc", "queue", "stop")  # a message to no worker
+    stranger = subprocess.Popen(["sleep", "600"])
+    for path in (swept.folder / ".dvc/tmp/exps/run").glob("*/*.json"):  # after a reboot a number is another program's
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"pid": stranger.pid}))
     assert "g-factor2 (dead)" in swept.run(*SWEEP[:4]).stderr
 
     (swept.begun / "go").touch()
     again = swept.run(*SWEEP, code=1)
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
     assert "FAILED   g-factor3" in again.stderr
     assert "three cannot be doubled" in again.stderr
     rows = [line.split() for line in again.stdout.splitlines()]

@@ -68,7 +68,7 @@ def test_finished_experiments_are_not_queued_again(project, noting, capsys):
     assert noting.started == [1, 2]  # the first runs alone, and so runs the shared stages
     assert sorted(noting.params) == [f"g-margin{margin}-seed0" for margin in (0.1, 0.3, 0.4)]
     said = capsys.readouterr().err
-    assert "0 done already\n3 to run, 2 at a time on the CPU" in said
+    assert "0 done already\n3 to run, the first alone, then 2 at a time on the CPU" in said
     assert "no experiment with results has such a name" in said  # this queue leaves none
     assert sweep(project, "0.1, 0.5", more="seeds: 1\n") == 0
     assert len(noting.params) == 4
