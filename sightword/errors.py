@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from sightword.messages import bounded, short
+from sightword.messages import bounded, short, without_credentials
 
 
 class SightwordError(Exception):
-    """The root of the tree; its text is meant for the user, and bounded whatever a damaged file holds.
+    """The root of the tree; its text is meant for the user: bounded whatever a file holds, and without credentials.
 
     Args:
         what: the problem, as one short sentence without a full stop.
@@ -24,9 +24,9 @@ class SightwordError(Exception):
     def __init__(
         self, what: str, *, where: object = None, expected: str | None = None, todo: str | None = None
     ) -> None:
-        self.what = bounded(what)
+        self.what = bounded(without_credentials(what))
         self.where, self.expected, self.todo = (
-            None if part is None else bounded(str(part)) for part in (where, expected, todo)
+            None if part is None else bounded(without_credentials(str(part))) for part in (where, expected, todo)
         )
         text = self.what if self.where is None else f"{self.where}: {self.what}"
         if self.expected is not None:

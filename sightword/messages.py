@@ -7,6 +7,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 import logging
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import PurePath
@@ -21,6 +23,7 @@ SENTENCE = 400
 LONGEST_LINE = 1000
 """The most characters of a line of an error's part; no part that is written here is as long."""
 
+_SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 _Counted = dict[str, tuple[logging.Logger, list[Any]]]
 _counted: ContextVar[_Counted | None] = ContextVar("counted", default=None)
 
@@ -147,3 +150,13 @@ def size(count: float) -> str:
             return f"{value:.0f} {unit}" if unit == "bytes" or abs(value) >= 100 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the credentials in addresses and in this process's variables."""
+    text = re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
+    text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1?***", text)
+    for name, value in os.environ.items():
+        if len(value) > 3 and _SECRET.search(name):
+            text = text.replace(value, "***")
+    return text

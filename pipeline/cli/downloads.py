@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.cli.command import Commands, add_command, columns, refuse
 from sightword.errors import DownloadError, SetupError
 from sightword.machine import is_address
-from sightword.messages import and_more, plural, size
+from sightword.messages import and_more, plural, size, without_credentials
 
 if TYPE_CHECKING:
     from pipeline.downloads.fetching import Order, Outcome
@@ -153,7 +153,7 @@ def _foresee(source: Source, order: Order) -> bool:
         print(f"  {source.part}: {source.file}: there already")
         return True
     at_hand = order.working / source.file
-    places = [str(at_hand)] if at_hand.is_file() else order.candidates(source)
+    places = [str(at_hand)] if at_hand.is_file() else [without_credentials(one) for one in order.candidates(source)]
     where = f"from {', else '.join(places)}" if places else f"must be asked for. {source.request}"
     print(f"  {source.part}: {source.file} ({_size(source) or 'size unknown'}) {where}")
     return bool(places)
@@ -188,17 +188,20 @@ def _order(arguments: argparse.Namespace, data_set: DataSet) -> Order:
     from pipeline.downloads.sources import WEIGHTS
 
     if data_set.name == WEIGHTS:
-        target = Path(arguments.to).absolute() if arguments.to else torch_checkpoints()
+        target = Path(arguments.to).expanduser().absolute() if arguments.to else torch_checkpoints()
     else:
         target = _raw(arguments) / data_set.folder
-    return Order(data_set.name, target, arguments.mirror, arguments.keep, progress=sys.stderr.isatty())
+    mirror = arguments.mirror
+    if mirror.startswith("~"):  # a shell leaves it behind =
+        mirror = str(Path(mirror).expanduser())
+    return Order(data_set.name, target, mirror, arguments.keep, progress=sys.stderr.isatty())
 
 
 def _raw(arguments: argparse.Namespace) -> Path:
     from pipeline.pipelines import find_project
 
     if arguments.to:
-        return Path(arguments.to).absolute()
+        return Path(arguments.to).expanduser().absolute()
     try:
         return find_project(Path.cwd()) / "data" / "raw"
     except SetupError as error:

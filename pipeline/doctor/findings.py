@@ -15,12 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pipeline.doctor.probes import mask_address
 from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import PARAMS, Pipeline, pipelines
 from sightword.errors import SemanticsError, SightwordError
-from sightword.messages import and_more, first_line, last_line
+from sightword.messages import and_more, first_line, last_line, without_credentials
 from sightword.settings import Settings
 
 SECONDS = {"dvc": 15.0, "torch": 60.0}
@@ -133,7 +132,7 @@ def probe(command: Sequence[str], folder: Path, seconds: float) -> dict[str, Any
             values = json.loads(line)
             answer |= values if isinstance(values, dict) else {}
     if process.returncode and "late" not in answer:
-        answer["failed"] = mask_address(last_line(errors.strip() or f"exit code {process.returncode}"))
+        answer["failed"] = without_credentials(last_line(errors.strip() or f"exit code {process.returncode}"))
     return answer
 
 

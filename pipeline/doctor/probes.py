@@ -9,17 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sightword.messages import first_line
-
-_USER = re.compile(r"(\w+://)[^/@\s]*@")
-_QUERY = re.compile(r"(\w+://[^\s?]*)\?\S*")
+from sightword.messages import first_line, without_credentials
 
 
 def probe_dvc(option: str) -> None:
@@ -30,10 +26,10 @@ def probe_dvc(option: str) -> None:
     try:
         repo = Repo(".")
     except (DvcException, OSError) as error:
-        _print(error=mask_address(first_line(error)))
+        _print(error=without_credentials(first_line(error)))
         return
     config, name = repo.config, repo.config["core"].get("remote")
-    remotes = {key: mask_address(remote.get("url", "no address")) for key, remote in config["remote"].items()}
+    remotes = {key: without_credentials(remote.get("url", "no address")) for key, remote in config["remote"].items()}
     shared = config["cache"].get("shared") == "group"
     _print(cache=repo.cache.local.path, shared=shared, remotes=remotes, remote=name)
     if option == "--no-remote" or name not in config["remote"]:
@@ -52,7 +48,7 @@ def probe_dvc(option: str) -> None:
         status = repo.data_status(not_in_remote=True, remote_refresh=True)
         _print(answers=True, lacks=status["not_in_remote"], gone=status["not_in_cache"])
     except Exception as error:  # noqa: BLE001 - each kind of remote raises other errors, all reported alike
-        _print(remote_error=mask_address(f"{type(error).__name__}: {first_line(error)}"))
+        _print(remote_error=without_credentials(f"{type(error).__name__}: {first_line(error)}"))
 
 
 def probe_torch(_option: str) -> None:
@@ -74,11 +70,6 @@ def probe_torch(_option: str) -> None:
 
 def _print(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)
-
-
-def mask_address(text: str) -> str:
-    """Return a text whose addresses show no user, no password and no query."""
-    return _QUERY.sub(r"\1?***", _USER.sub(r"\1***@", text))
 
 
 def readers(folder: Path) -> str:

@@ -25,7 +25,7 @@ from pipeline.downloads.sources import Source
 from sightword.errors import DownloadError
 from sightword.io.files import loads, sha256_file, sync, write_text
 from sightword.io.transfer import NoConnectionError, Patience, Resuming, UnreachableError, need_room, unpack, writing
-from sightword.messages import and_more
+from sightword.messages import and_more, without_credentials
 
 log = logging.getLogger(__name__)
 
@@ -139,9 +139,10 @@ def fetch(source: Source, order: Order) -> Outcome:
         for path in order.working.glob("*.unpacked"):  # of a killed process, whose parts are resumed
             shutil.rmtree(path, ignore_errors=True)
         file = order.working / source.file
-        by_hand = file.is_file() and not _beside(file, ".json").is_file()
+        record = _record(file)
+        by_hand = file.is_file() and (not record or "removed" in record)
         if file.is_file():
-            sha256, address = _verified(source, file), _record(file).get("address", str(file))
+            sha256, address = _verified(source, file), str(file) if by_hand else record.get("address", str(file))
         elif downloaded := _download(source, order, file):
             sha256, address = downloaded
         else:
@@ -150,6 +151,7 @@ def fetch(source: Source, order: Order) -> Outcome:
         _install(source, order, file, keep=keep)
         if not keep:
             file.unlink()
+            write_text(_beside(file, ".json"), json.dumps({**_record(file), "removed": True}, indent=2) + "\n")
         _beside(file, ".wrong").unlink(missing_ok=True)
         return Outcome("fetched", sha256, address, source.checked)
 
@@ -164,10 +166,10 @@ def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | Non
     for address in addresses:
         host = "/".join(address.split("/")[:3])
         if host in order.unreached:
-            reasons.append(f"{address}: no connection")
+            reasons.append(f"{without_credentials(address)}: no connection")
             continue
         try:
-            return _retrieve(address, source, order, file), address
+            return _retrieve(address, source, order, file), without_credentials(address)
         except UnreachableError as error:
             reasons.append(str(error))
             missing = isinstance(error, NoConnectionError)
@@ -187,7 +189,7 @@ def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | Non
 def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
     """Download the file from one address, check and record it, and return its sha256."""
     part = _beside(file, ".part")
-    size, checked = source.size, source.checked
+    size, checked, shown = source.size, source.checked, without_credentials(address)
     transfer = Resuming(part, size=size, checked=checked, progress=order.progress, patience=order.patience)
     while True:
         transfer.resumed = False
@@ -200,11 +202,11 @@ def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
                 os.replace(part, wrong)
             transfer.discard()
             if not transfer.resumed:
-                raise UnreachableError(f"{error.what}, not {error.expected} (kept as {wrong})", where=address) from None
+                raise UnreachableError(f"{error.what}, not {error.expected} (kept as {wrong})", where=shown) from None
             # The received part may have been the beginning of another file.
-            log.warning("%s: %s, after resuming an earlier part; once more from the start", address, error.what)
+            log.warning("%s: %s, after resuming an earlier part; once more from the start", shown, error.what)
             continue
-        record = {"address": address, "sha256": sha256, "size": part.stat().st_size}
+        record = {"address": shown, "sha256": sha256, "size": part.stat().st_size}
         with writing(file):
             write_text(_beside(file, ".json"), json.dumps(record, indent=2) + "\n")
             os.replace(part, file)

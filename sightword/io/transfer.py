@@ -41,7 +41,7 @@ from sightword import __version__
 from sightword.errors import DownloadError
 from sightword.io.files import FULL, loads, sha256_file, write_text
 from sightword.io.opening import is_inside, reading, require_regular
-from sightword.messages import first_line, quote
+from sightword.messages import first_line, quote, without_credentials
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class Resuming:
                 if failures >= tries:
                     raise UnreachableError(f"{cut}, at each try", where=url) from None
                 wait = self.patience.wait * 2 ** (failures - 1) if cut.wait is None else cut.wait
-                log.warning("%s: %s; trying again", url, cut)
+                log.warning("%s: %s; trying again", without_credentials(url), cut)
                 time.sleep(min(wait, LONGEST_WAIT))
 
     def _attempt(self, url: str) -> None:

@@ -25,8 +25,8 @@ from sightword.errors import CorpusError
 from sightword.io.files import Pathish, mapping, write_text
 from sightword.io.tables import Table, whole
 from sightword.machine import is_address
-from sightword.messages import first_line, quote
-from sightword.places.requests import PICTURES, WEB, Listed, Requests, without_credentials
+from sightword.messages import first_line, quote, without_credentials
+from sightword.places.requests import PICTURES, WEB, Listed, Requests
 
 PARTS = ("offset", "length", "row", "column", "version")
 """The columns of ``images.parquet`` that say which part of a file is the picture; a corpus of whole files has none."""
@@ -270,8 +270,7 @@ def _below(address: str) -> Iterator[tuple[str, Listed]]:
 def _check(address: str, where: str | None) -> None:
     if not _ADDRESS.fullmatch(address):
         expected = "s3://BUCKET/PREFIX, gs://, az:// or https://HOST/FILE, without credentials or a query"
-        shown = without_credentials(address) + "?***" * ("?" in address)
-        raise CorpusError(f"{quote(shown)} is no address", where=where, expected=expected)
+        raise CorpusError(f"{quote(without_credentials(address))} is no address", where=where, expected=expected)
 
 
 def _numbered(address: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from sightword.errors import PictureError, SetupError, SightwordError, StoreError
 from sightword.io.files import write_text
 from sightword.machine import CREDENTIALS, split_address
-from sightword.messages import install_extra, plural, quote, short
+from sightword.messages import install_extra, plural, quote, short, without_credentials
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,6 @@ _CAUSES = (
     ("with invalid path", "the key of an object cannot be used", "Rename the object, or list a folder without it."),
 )  # fmt: skip
 """Codes and texts of refusals, with the cause and what to do."""
-_SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
 
 
 class Use(NamedTuple):
@@ -301,16 +300,6 @@ def _read_pages(folder: Path) -> dict[str, Listed]:
                 break
             objects |= {name: Listed(*facts) for name, *facts in rows}
     return objects
-
-
-def without_credentials(text: str) -> str:
-    """Return a text without the credentials in addresses and in this process's variables."""
-    text = re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
-    text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1", text)
-    for name, value in os.environ.items():
-        if len(value) > 3 and _SECRET.search(name):
-            text = text.replace(value, "***")
-    return text
 
 
 def _said(code: str, text: str) -> str:

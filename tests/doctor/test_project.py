@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from looks import only, states
 
-from pipeline.doctor import probes
 from pipeline.doctor.findings import Check, Context, Finding, examine
 from pipeline.doctor.project import check_cache, check_files, check_git, check_remote
+from sightword.messages import without_credentials
 
 
 def test_a_clean_project(project) -> None:
@@ -204,7 +204,7 @@ def test_a_dead_remote_is_reported_without_credentials(lab) -> None:
 
 def test_addresses_are_shown_without_credentials() -> None:
     text = "refused by http://me:pass@host/x?sig=abc and s3://KEY:word@bucket"
-    assert probes.mask_address(text) == "refused by http://***@host/x?*** and s3://***@bucket"
+    assert without_credentials(text) == "refused by http://***@host/x?*** and s3://***@bucket"
 
 
 OID = "d41d8cd98f00b204e9800998ecf8427e"

@@ -49,6 +49,7 @@ def test_file_is_checked_and_put_in_place(site, source, order, raw):
         "address": site.url("words.txt"),
         "sha256": SHA256,
         "size": len(BODY),
+        "removed": True,
     }
     assert (raw / "downloads/.gitignore").read_text() == "*\n"
 
@@ -158,6 +159,17 @@ def test_source_behind_a_form_comes_by_hand_or_from_a_mirror(source, order, raw,
     (raw / "own/a.txt").unlink()
     assert fetch(asked, order(mirror=site.url("m"))).state == "fetched"
     assert content(raw / "own") == {"a.txt": b"2"}
+    by_hand.write_bytes(make_zip({"a.txt": b"3"}))
+    (raw / "own/a.txt").unlink()
+    assert fetch(asked, order()).address == str(by_hand)
+    assert by_hand.exists(), "a person's file is theirs, after a download too"
+
+
+def test_a_mirrors_password_is_not_told(site, source, order, raw, caplog):
+    with pytest.raises(DownloadError) as told:
+        fetch(source(urls=["http://127.0.0.1:9/b"]), order(mirror="http://me:secret@127.0.0.1:9/m"))
+    assert "http://***@127.0.0.1:9/m/own/words.txt" in str(told.value) + caplog.text
+    assert "secret" not in str(told.value) + caplog.text
 
 
 def test_file_put_by_hand_is_checked_and_left_alone(site, source, order, raw):
