@@ -134,7 +134,7 @@ class Recorder:
         # A run itself rewrites the excluded files, and its beginning removes the file that hides the pipeline from DVC.
         excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", f":(exclude,glob)*/{IGNORE}", ":!metrics", ":!plots",
                     f":!{RUNS}")  # fmt: skip
-        uncommitted = _git(self._project, "diff", "HEAD", "--name-only", "--", ".", *excluded)
+        uncommitted = _git(self._project, "diff", "HEAD", "--name-only", "-z", "--", ".", *excluded)
         return {
             "schema": SCHEMA,
             "stage": self._stage,
@@ -149,7 +149,7 @@ class Recorder:
             "engine": "openvino" if self._machine.engine == "openvino" else "torch",
             "workers": self._machine.workers,
             "commit": _git(self._project, "rev-parse", "HEAD"),
-            "uncommitted": None if uncommitted is None else uncommitted.splitlines(),
+            "uncommitted": None if uncommitted is None else uncommitted.split("\0")[:-1],
             "experiment": os.environ.get("DVC_EXP_NAME"),
             "notes": dict(notes),
             "python": platform.python_version(),

@@ -137,7 +137,7 @@ class Repository:
         output = self._run("for-each-ref", "refs/exps", f"--format={'%1f'.join(fields)}")
         commits = [
             Commit(sha, date, author, subject, experiment=match[3], baseline=match[1] + match[2])
-            for ref, sha, date, author, subject in (line.split("\x1f", 4) for line in output.splitlines())
+            for ref, sha, date, author, subject in (line.split("\x1f", 4) for line in output.split("\n") if line)
             if (match := _EXPERIMENT.fullmatch(ref))
         ]
         return sorted(commits, key=lambda one: (one.date, one.name))
@@ -210,7 +210,7 @@ class Repository:
 
     def _log(self, *arguments: str) -> list[Commit]:
         output = self._run("log", "--format=%H%x1f%cI%x1f%an%x1f%s", *arguments)
-        return [Commit(*line.split("\x1f", 3)) for line in output.splitlines() if line.count("\x1f") >= 3]
+        return [Commit(*line.split("\x1f", 3)) for line in output.split("\n") if line.count("\x1f") >= 3]
 
     def _run(self, *arguments: str) -> str:
         return git(self._project, *arguments)

@@ -199,6 +199,8 @@ def environment(folder: Path, run: dict[str, Any] | None) -> dict[str, str]:
     if run is not None:
         for name, default in _SETTINGS.items():
             variables.setdefault(f"SIGHTWORD_{name.upper()}", str(run.get(name, default)))
+        if run.get("device") == "cpu":
+            variables.setdefault("SIGHTWORD_DEVICE", "cpu")
     return variables
 
 
