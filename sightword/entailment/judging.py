@@ -171,7 +171,7 @@ def read_others(folder: Pathish, taken: frozenset[str], device: torch.device) ->
             expected = f"a name without {', '.join(PARTS)}, and none of {', '.join(sorted(taken))}"
             raise EncoderError("has a name that a system cannot have", where=path, expected=expected)
         captions, encoder = path / CAPTIONS, SentenceEncoder.load(path, device=device)
-        seen = Seen(learned(read_texts(captions, withheld=[BESIDE]), encoder.notes)) if captions.exists() else None
+        seen = Seen(learned(read_texts(captions, withheld=[BESIDE]), encoder.all_notes)) if captions.exists() else None
         others.append(Other(path.name, encoder, seen))
     return others
 

@@ -155,7 +155,7 @@ def _notes(
     shown: EntailmentSettings,
 ) -> list[html.Note]:
     notes = []
-    if shown.classifier.sides == "hypothesis":
+    if shown.classifier.sides == "hypothesis" and shown.classifier.epochs:
         notes.append(html.Note("A control", "The classifiers on an encoder's vectors see the hypothesis only."))
     if gaps:
         words = f"The published numbers belong to other pairs: {'; '.join(gaps)}."

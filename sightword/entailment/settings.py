@@ -67,7 +67,8 @@ class SentencePairsSettings(Settings):
     def _fits_together(self) -> Self:
         roots = [PurePosixPath(self.folder), PurePosixPath(self.tables)]
         for source in (*self.train, *self.dev, *self.test):
-            if not any(PurePosixPath(source.path).is_relative_to(root) for root in roots):
+            path = PurePosixPath(source.path)
+            if ".." in path.parts or not any(path.is_relative_to(root) for root in roots):
                 raise ValueError(
                     f"the source {source.path} is neither in folder ({roots[0]}) nor in tables ({roots[1]})"
                 )

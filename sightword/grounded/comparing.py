@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sightword.errors import ReportError
 from sightword.evaluation.structure import MEASURES
 from sightword.grounded.judging.measuring import AGAIN, BENCHMARK, FORMAT
+from sightword.grounded.judging.settings import TRANSFER
 from sightword.io.files import Pathish, read_table
 from sightword.io.saved import entry
 from sightword.messages import quote
@@ -44,8 +45,6 @@ TABLES = {
 GENRES = ("captions", "news", "forums")
 RELATED = ("stsb", *(f"stsb_{genre}" for genre in GENRES), "sick")
 """Spearman's correlations of the tables."""
-TRANSFER = ("MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment")
-"""The tasks of the published mean, in the order of Table 3 of Bordes et al. (2019)."""
 KEYS = (*MEASURES, *RELATED, "transfer_mean")
 """The measures of the summary."""
 _ROUNDING = 1e-12
@@ -192,7 +191,7 @@ def differing_material(run: Results, other: Results) -> str | None:
             "pictures": {split: (values["pictures"], values["captions"]) for split, values in structure.items()},
             "numbers of resamples": len(one.resamples(MEASURES[0])),
             "numbers of neighbours": {split: values["k"] for split, values in structure.items()},
-            "settings": one.metrics.get("judge"),
+            "settings, pictures or features": one.metrics.get("judge"),
             "sentence pairs": [table["gold"].tolist() for table in pairs],
             "test examples": rights,
         }

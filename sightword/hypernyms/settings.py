@@ -33,7 +33,7 @@ class TaxonomySettings(Settings):
     """Seed of the split and of the false pairs of dev and test."""
     draws: int = Field(0, ge=0)
     """Splits drawn the same way, with the seeds from ``split_seed`` on, whose wrong labels are counted: mean and
-    spread. 0 leaves them out."""
+    spread. 0 leaves them out; unused with lists."""
     lists: str = "data/raw/hypernyms"
     """The folder of given lists of pairs."""
     dev_pairs: str | None = None
@@ -75,7 +75,7 @@ class EmbedSettings(Settings):
     """Learning rate of Adam; ``cone`` has Riemannian Adagrad (Becigneul & Ganea 2019), which prefers 0.3 to 0.5, and
     starts from Poincare embeddings (Nickel & Kiela 2017), as published."""
     init: float = Field(1.0, gt=0)
-    """Standard deviation of the initial numbers; gaussians and cones scale their own by it."""
+    """Standard deviation of the initial numbers; gaussians scale their own by it, ``cone`` has none."""
     corrupt: Literal["known", "as_drawn"] = "known"
     """The false pairs of training: ``known`` draws a pair of the training split again; ``as_drawn`` keeps it, as the
     released code does."""

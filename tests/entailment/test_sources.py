@@ -141,8 +141,9 @@ def test_a_source_that_makes_no_sense_is_refused():
     ):
         with pytest.raises(ValidationError, match=message):
             Source(**values)
-    with pytest.raises(ValidationError, match=r"data/other is neither in folder .* nor in tables"):
-        SentencePairsSettings(train=[snli("data/other")])
+    for path in ("data/other", "data/raw/entailment/../x"):
+        with pytest.raises(ValidationError, match=rf"{path} is neither in folder .* nor in tables"):
+            SentencePairsSettings(train=[snli(path)])
 
 
 def test_a_tenth_is_known_by_the_premise_alone():

@@ -8,15 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from sightword.evaluation.published import published
-from sightword.grounded.comparing import (
-    TRANSFER,
-    Results,
-    compare,
-    gains,
-    structure_table,
-    summary,
-    transfer_table,
-)
+from sightword.grounded.comparing import Results, compare, gains, structure_table, summary, transfer_table
+from sightword.grounded.judging.settings import TRANSFER
 from sightword.statistics.bootstrap import resampled_spearman
 
 PAIRS, PICTURES = 120, 200

@@ -39,6 +39,8 @@ def test_a_scenario_is_the_common_parameters_with_its_changes():
         ({"scenarios": {"t": {"sequential": True, "cluster": 1}}}, "sequential trains nothing"),
         ({"scenarios": {"t": {"start": "char", "cluster": 1}}}, "text has a weight with start 'char'"),
         ({"scenarios": {"t": {"judged": "grounded"}}}, "needs space: mlp and cluster or perceptual"),
+        ({"scenarios": {"t": {"cluster": 1, "pictures": "shuffled"}}}, "pictures shuffled changes nothing here"),
+        ({"scenarios": {"t": {"clusters": "shuffled"}}}, "clusters shuffled changes nothing here"),
     ],
 )
 def test_wrong_sections_are_refused(changes, message):

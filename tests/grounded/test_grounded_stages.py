@@ -111,6 +111,7 @@ def test_results_on_other_pairs_and_missing_results_are_refused(project, setting
     [
         ({"resamples": 1}, "too few for an interval; 100 or more, or 0 for none"),
         ({"tasks": ["MR"]}, "no such task: 'MR'"),
+        ({"transfer": ["TREC"]}, "no such transfer task: 'TREC'"),
         ({"neighbours": [" "]}, "an entry is empty or comes twice"),
     ],
 )

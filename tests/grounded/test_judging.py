@@ -109,7 +109,7 @@ def test_resamples_are_paired_over_encoders(found, settings, splits):
 
 
 def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
-    assert found.metrics["judge"] == {"seed": 1111}
+    assert found.metrics["judge"].items() >= {"seed": 1111}.items()
     assert found.metrics["skipped"] == {"STS12": "downstream/STS/STS12-en-test does not exist"}
     json.dumps(found.metrics, allow_nan=False)
     with pytest.raises(SemanticsError, match="STS12"):

@@ -292,6 +292,8 @@ def test_a_small_wordnet(tmp_path, caplog):
     (tmp_path / "data.noun").write_bytes(data[:-20])
     with pytest.raises(CorpusError, match=f"line 3, offset {second}, is not a whole synset"):
         read_wordnet(tmp_path, BOTH)
+    with pytest.raises(CorpusError, match=r"no relation 'hypernyms'; expected some of hypernym, instance_hypernym"):
+        read_wordnet(tmp_path, ["hypernyms"])
     (tmp_path / "data.noun").write_bytes(data)
     (tmp_path / "index.noun").unlink()
     assert read_wordnet(tmp_path, BOTH).names[1] == f"{second:08}"

@@ -5,6 +5,7 @@ Relatedness is the cosine of sentence pairs against people's scores, by subtask 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
+from sightword.compute.devices import one_blas_thread
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import ReportError, ScoringError, SemanticsError
@@ -38,7 +39,7 @@ from sightword.evaluation.semantics.results import Judged, Seen, aggregate, judg
 from sightword.evaluation.structure import MEASURES, check_neighbours, space, with_intervals
 from sightword.features.tables.pairs import Pairs
 from sightword.grounded.judging.settings import JudgeSettings
-from sightword.io.files import Pathish, mapping
+from sightword.io.files import Pathish, canonical_json, mapping
 from sightword.io.saved import Format
 from sightword.io.tables import Table, number
 from sightword.model.similarity import unit_rows
@@ -330,7 +331,7 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     related: list[pa.Table] = [RELATEDNESS.empty_table()]
     own: list[Judged] = []
     for name in spaces:
-        with threadpool_limits(1, user_api="blas"):  # NumPy's sums by several threads have other last digits
+        with one_blas_thread():
             one, judged, added = _space(name, vectors[name], material, settings)
         entries[name] = one
         related.append(added.pop("relatedness"))
@@ -343,7 +344,7 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     for task, entry, table in _transfer(encoder, material, settings):
         entries["sentence"].setdefault("transfer", {})[task] = entry
         rights.append(table)
-    metrics: dict[str, Any] = {"judged": encoder.default, "judge": {"seed": settings.seed}, "spaces": entries}
+    metrics: dict[str, Any] = {"judged": encoder.default, "judge": _judge(material, settings), "spaces": entries}
     if material.ratings:
         metrics["concreteness"] = concreteness(material.parts, material.ratings)
     if material.control:
@@ -353,6 +354,14 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     every_table = tables | {"relatedness": related, "transfer": rights}
     joined = {kind: pa.concat_tables(parts).combine_chunks() for kind, parts in every_table.items()}
     return Measured(metrics, joined, own)
+
+
+def _judge(material: Material, settings: JudgeSettings) -> dict[str, Any]:
+    """Return what two encoders must share for their scores to be compared, besides the pairs' own scores."""
+    seen = hashlib.sha256()
+    for split, pairs in material.splits.items():
+        seen.update(canonical_json([split, pairs.image_ids, pairs.texts]).encode() + pairs.features.tobytes())
+    return {"seed": settings.seed, "kfold": settings.kfold, "pictures": seen.hexdigest()}
 
 
 def _space(

@@ -6,10 +6,12 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS, known_once
+from sightword.evaluation.semantics.settings import TASKS, known_once
 from sightword.settings import MAX_SEED, Settings
 
 Split = Literal["train", "dev", "test"]
+TRANSFER = ("MR", "CR", "SUBJ", "MPQA", "MRPC", "SST2", "SNLI", "SICKEntailment")
+"""The tasks of the published mean, in the order of Table 3 of Bordes et al. (2019)."""
 
 FEWEST = 100
 """Resamples that have an interval, at least."""
@@ -65,8 +67,8 @@ class JudgeSettings(Settings):
     @field_validator("transfer")
     @classmethod
     def _transfer(cls, value: list[str]) -> list[str]:
-        if wrong := [name for name in value if name not in CLASSIFICATION]:
-            raise ValueError(f"no such transfer task: {wrong[0]!r} (accepted: {', '.join(CLASSIFICATION)})")
+        if wrong := [name for name in value if name not in TRANSFER]:
+            raise ValueError(f"no such transfer task: {wrong[0]!r} (accepted: {', '.join(TRANSFER)})")
         return known_once(value, classification=True)
 
     @field_validator("neighbours")

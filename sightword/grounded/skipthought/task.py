@@ -171,10 +171,14 @@ class TextTask(Task[SkipthoughtSettings]):
 
     def check_learning(self) -> None:
         """Warn if the last held-out loss is not below the loss of uniform guessing."""
-        choices = self.settings.batch if isinstance(self.network, Neighbours) else len(self.text.vocabulary)
-        if self.held_out_loss is not None and self.held_out_loss >= math.log(choices):
+        size, held_out = self.settings.batch, len(self.held_out)
+        last = held_out % size or size  # of a batch of neighbours the other sentences are the choices
+        guess = ((held_out - last) * math.log(size) + last * math.log(last)) / max(1, held_out)
+        if not isinstance(self.network, Neighbours):
+            guess = math.log(len(self.text.vocabulary))
+        if self.held_out_loss is not None and self.held_out_loss >= guess:
             log.warning(
                 "skipthought: the held-out loss is %.4g and that of a guess %.4g: the encoder learned nothing. "
                 "Look at skipthought.rate and skipthought.steps",
-                *(self.held_out_loss, math.log(choices)),
+                *(self.held_out_loss, guess),
             )

@@ -112,6 +112,10 @@ class Scenario(Common):
             raise ValueError("pictures none trains on with the text alone: give text a weight, and no other loss")
         if self.sequential and (self.trains or self.concatenate or self.start != "skipthought"):
             raise ValueError("sequential trains nothing and starts from skipthought: no weights, no concatenate")
+        sees = self.compares_pictures or self.sequential
+        for name, used in (("pictures", sees), ("clusters", sees or self.pairs_captions)):
+            if getattr(self, name) == "shuffled" and not used:
+                raise ValueError(f"{name} shuffled changes nothing here: no loss with a weight sees {name}")
         for name in ("text", "captions_as_text", "cap2cap"):
             if self.trains and getattr(self, name) and self.start not in OWN_STARTS:
                 raise ValueError(

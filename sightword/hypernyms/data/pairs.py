@@ -185,9 +185,9 @@ def split(taxonomy: Taxonomy, settings: TaxonomySettings) -> tuple[dict[str, Con
     true = PairSet(*rows, count)
     edges = PairSet(taxonomy.hyponyms, taxonomy.hypernyms, count)
     possible = corruptible(*rows, true)
-    if not possible.all():
-        log.warning("taxonomy: %d pairs that no false pair can be made of are in training only", (~possible).sum())
     drawn = settings.dev_pairs is None or settings.test_pairs is None
+    if drawn and not possible.all():
+        log.warning("taxonomy: %d pairs that no false pair can be made of are in training only", (~possible).sum())
     parts = _drawn(rows, possible, true, settings) if drawn else _given(rows, true, taxonomy, settings)
     pairs = {name: _pairs(part, edges) for name, part in parts.items()}
     counts = _counts(taxonomy, rows, true, pairs)

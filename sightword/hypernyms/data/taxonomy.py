@@ -17,7 +17,7 @@ from sightword.io import yaml_reader
 from sightword.io.files import Pathish, mapping, read_text
 from sightword.io.opening import files_in, read_bytes
 from sightword.io.tables import Table, check_bare
-from sightword.messages import and_more, plural, short
+from sightword.messages import and_more, plural, quote, short
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +150,9 @@ def read_wordnet(folder: Pathish, relations: Collection[str]) -> Taxonomy:
         CorpusError: a file is missing, damaged or cut off (with line and offset), or an edge is wrong.
     """
     data = Path(folder) / "data.noun"
+    if wrong := [name for name in relations if name not in RELATIONS.values()]:
+        what, known = f"WordNet's nouns have no relation {quote(wrong[0])}", ", ".join(RELATIONS.values())
+        raise CorpusError(what, where="taxonomy.relations", expected=f"some of {known}")
     senses = _senses(Path(folder) / "index.noun")
     wanted = {sign: name for sign, name in RELATIONS.items() if name in relations}
     names: dict[str, str] = {}

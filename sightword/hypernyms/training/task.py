@@ -108,9 +108,9 @@ class ConceptsTask(Task[EmbedSettings]):
 
     def _margin(self, epoch: int) -> float:
         """Return the margin of an epoch, counted from 0."""
-        last, epochs = self.settings.margin, self.settings.epochs
+        last, half = self.settings.margin, self.settings.epochs // 2
         first = last if self.settings.margin_start is None else self.settings.margin_start
-        return first + (last - first) * min(1.0, epoch / max(1, epochs // 2))
+        return first + (last - first) * min(1.0, epoch / half) if half else last
 
     def step(self, number: int) -> dict[str, float]:
         """Train on batch ``number``.
