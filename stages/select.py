@@ -48,7 +48,9 @@ def work(settings: SelectSettings) -> None:
     others = read_beside(BESIDE, settings.beside, snapshots, device=device)
     lexical = None
     if settings.lexical:
-        lexical = lexical_part(settings.lexical, captions.split("train").ids, snapshots.vocabulary, device=device)
+        lexical = lexical_part(
+            settings.lexical, pair(features, captions, "train").ids, snapshots.vocabulary, device=device
+        )
     choice = choose(snapshots, dev, settings, device=device, recall=known, beside=others, lexical=lexical)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)

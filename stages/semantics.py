@@ -43,7 +43,7 @@ def work(settings: SemanticsSettings, *, enter: Enter = alone) -> None:
     captions = read_captions(CAPTIONS, withheld=[BESIDE])
     encoder = SentenceEncoder.load(ENCODER, device=device)
     training = captions.split("train").texts
-    seen = learned(captions, encoder.notes)
+    seen = learned(captions, encoder.all_notes)
 
     def encoding(encoder: SentenceEncoder) -> Any:
         return partial(encoder.encode, batch_size=settings.batch_size, max_length=LONGEST)
@@ -84,7 +84,8 @@ def _write(evaluated: Any) -> None:
         if "undefined" in row.entry:
             log.warning("%s %s: %s", row.task, row.subtask, row.entry["undefined"])
 
-    scores = [row.entry["pearson"] for row in evaluated.judged if row.entry["pearson"] is not None]
+    plain = [row.entry["pearson"] for row in evaluated.judged if row.subtask != tables.TRAINED]
+    scores = [score for score in plain if score is not None]
     log.info(
         "semantics: %d tasks%s%s",
         len(evaluated.metrics.keys() - {"skipped", "controls"}),

@@ -151,6 +151,7 @@ def test_lines_with_more_than_a_caption_are_refused(work, capsys, text):
         (["my_encoder:Model"], "my_encoder:Model: is a class. Put () behind it"),
         (["broken:f"], "broken:f: cannot be imported (SyntaxError: "),
         (["my_encoder:lengths", "--batch-size", "8"], "the encoder takes no batch_size"),
+        (["words.txt", "--batch-size", "8"], "words.txt: the encoder takes no batch_size"),
         (
             ["my_encoder:lengths", "--lower-case"],
             "my_encoder:lengths: does not look words up",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sightword.settings import MAX_SEED, Settings
 
@@ -38,3 +38,9 @@ class CaptionsSettings(Settings):
     draw_seed: int = Field(0, ge=0, le=MAX_SEED)
     """The seed of ``draw: hash``: each seed draws other pictures and other captions; with each, a larger
     ``train_captions`` has all captions of a smaller one."""
+
+    @model_validator(mode="after")
+    def _draws(self) -> Self:
+        if self.draw_seed and self.draw == "first":
+            raise ValueError(f"draw_seed is {self.draw_seed} with draw first: draw hash alone has a seed")
+        return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,11 +101,11 @@ def read_texts(path: Pathish, *, withheld: Collection[str] = ()) -> CaptionTable
     return _by_column(_read(path, pa.schema([*_COLUMNS.items()]), withheld), [])
 
 
-def learned(table: CaptionTable, notes: Mapping[str, Any]) -> list[str]:
-    """Return the texts that an encoder with these notes learned from: with captions of other pictures if it was
-    trained with them (``train.beside_batch``), which the table was then read with.
+def learned(table: CaptionTable, notes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the texts that an encoder with these notes of its parts learned from: with captions of other pictures if
+    any was trained with them (``train.beside_batch``), which the table was then read with.
     """
-    splits = ("train", *[BESIDE] * bool(notes.get("training", {}).get("beside_batch")))
+    splits = ("train", *[BESIDE] * any(one.get("training", {}).get("beside_batch") for one in notes))
     return [text for text, split in zip(table.texts, table.splits, strict=True) if split in splits]
 
 

@@ -191,6 +191,15 @@ def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.Abstr
     return within
 
 
+@shared
+def one_blas_thread() -> Iterator[None]:
+    """Let NumPy and torch multiply matrices by one thread for a block: several threads' sums have other last digits."""
+    from threadpoolctl import threadpool_limits  # no package of the core
+
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
 class OwnRandom(TorchDispatchMode):
     """Lets this thread draw from a generator of its own within a block, with the numbers that ``manual_seed`` gives.
 

@@ -67,10 +67,11 @@ class EncodeOptions:
 
     def check(self) -> Precision:
         """Return the precision; EncoderError if an option has a wrong value."""
-        for name in ("prompt", "prompt_name", "output_value", "truncate_dim", "pool"):
+        for name in ("prompt", "prompt_name", "output_value", "truncate_dim", "pool", "chunk_size"):
             neutral = EncodeOptions.__dataclass_fields__[name].default
-            if getattr(self, name) != neutral:
-                raise EncoderError(f"{name} is {quote(getattr(self, name))}", expected=quote(neutral))
+            given = getattr(self, name)
+            if given is not neutral and not (isinstance(given, str) and given == neutral):
+                raise EncoderError(f"{name} is {quote(given)}", expected=quote(neutral))
         if not self.convert_to_numpy and not self.convert_to_tensor:
             raise EncoderError("convert_to_numpy and convert_to_tensor are False", expected="one of them True")
         if not isinstance(self.batch_size, int | np.integer) or self.batch_size < 1:

@@ -61,7 +61,9 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
     if name.endswith(WORD_VECTORS) and not path.is_dir():
         from sightword.encoder.word_vectors import BagOfWords
 
-        return BagOfWords.load(path, lower_case=lower_case)
+        if batch_size is not None:
+            raise EncoderError("the encoder takes no batch_size", where=name)
+        return BagOfWords(path, lower_case=lower_case)
     if is_named(name):
         return _from_folder(find_encoder(name), None, batch_size)
     if path.is_dir():

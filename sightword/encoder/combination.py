@@ -57,8 +57,10 @@ class Combination:
             todo = f"To load an encoder, call SentenceEncoder.from_pretrained({name})."
             raise EncoderError(f"{name} is a name, and the constructor takes networks", todo=todo)
         object.__setattr__(self, "parts", tuple(self.parts) if isinstance(self.parts, Iterable) else (self.parts,))
-        if not self.parts or self.combine not in get_args(Combine):
-            raise EncoderError(f"{len(self.parts)} parts, combined by {quote(self.combine)}", expected="sum or join")
+        if not self.parts:
+            raise EncoderError("has no parts", expected="a Part or more")
+        if self.combine not in get_args(Combine):
+            raise EncoderError(f"is combined by {quote(self.combine)}", expected="sum or join")
         if self.default not in (self.heads or (None,)):
             raise EncoderError(f"has no space {quote(self.default)}", expected=" or ".join(self.heads) or "None")
         object.__setattr__(self, "shares", tuple(self.shares))
@@ -85,17 +87,27 @@ class Combination:
         elif isinstance(part, Combination) and part.heads:
             todo = "Join its parts instead."
             raise EncoderError("has spaces of its own", where=where, expected="an encoder of one space", todo=todo)
-        elif self.renormalise and isinstance(part, Combination):
+        elif self.renormalise:
             one = self.parts[0]
             first = one if isinstance(one, Part) else one.leaves[0]
             widths = (one.features_width for one in self.parts if isinstance(one, Part | Combination))
             width = next((one for one in widths if one), 0)
-            check_joined(part, first.vocabulary, first.shape.similarity, width, where=where)
+            if isinstance(part, Combination):
+                check_joined(part, first.vocabulary, first.shape.similarity, width, where=where)
+            elif part.features_width not in (0, width):
+                what = f"takes {part.features_width} features of a picture"
+                raise EncoderError(what, where=where, expected=str(width))
 
     @property
     def lengths(self) -> list[float]:
         """The length of each part in a joined vector of length 1: the root of its share."""
         return [math.sqrt(share) for share in self.shares or [1 / len(self.parts)] * len(self.parts)]
+
+    @property
+    def all_notes(self) -> list[Mapping[str, Any]]:
+        """The notes of the encoder, and of the encoders that it is joined of."""
+        joined = (part for part in self.parts if isinstance(part, Combination))
+        return [self.notes, *(notes for part in joined for notes in part.all_notes)]
 
     @property
     def leaves(self) -> list[Part]:

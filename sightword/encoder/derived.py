@@ -16,7 +16,7 @@ from sightword.captions.units import NOUN, Unit
 from sightword.captions.vocabulary import UNKNOWN
 from sightword.compute.devices import OwnRandom
 from sightword.encoder.combination import Combination
-from sightword.encoder.parts import Part
+from sightword.encoder.parts import Part, head, widths_of
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
@@ -45,7 +45,7 @@ def read_start(
             is not trained; or it has another shape or unit (the message has both values).
     """
     place = Path(folder) / name
-    if not place.is_dir():
+    if name in ("", "..") or name != Path(name).name or not place.is_dir():
         known = sorted(path.name for path in Path(folder).glob("*/")) if Path(folder).is_dir() else []
         expected = ", ".join([*others, *known]) or f"a folder in {Path(folder)}, which has none"
         raise EncoderError(f"start {name!r} is no folder of an encoder", where=place, expected=expected)
@@ -93,7 +93,7 @@ def untrained(encoder: Kind, seed: int) -> Kind:
     """Return the same combination of networks with random weights, that read sentences only.
 
     The weights are PyTorch's own; n-grams that are weighted by their frequency weigh 1. The network with number k, from
-    0, has the seed ``seed + k``.
+    0, has the seed ``seed + k``; the maps into spaces come after all networks.
     """
     seeds = itertools.count(seed)
 
@@ -102,4 +102,8 @@ def untrained(encoder: Kind, seed: int) -> Kind:
             captions = CaptionEncoder(len(part.vocabulary), part.shape)
         return replace(part, captions=captions.to(encoder.device), images=None)
 
-    return encoder.with_parts(drawn)
+    other, heads = encoder.with_parts(drawn), {}
+    for name, trained in encoder.heads.items():
+        with OwnRandom(next(seeds)):
+            heads[name] = head(widths_of(trained)).to(encoder.device)
+    return replace(other, heads=heads)

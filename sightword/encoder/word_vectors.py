@@ -38,10 +38,11 @@ UNKNOWN = "."
 
 
 class BagOfWords:
-    """Encodes a sentence as the mean of its words' vectors; :meth:`load` opens a file.
+    """Encodes a sentence as the mean of its words' vectors, from a text file or its ``.gz``.
 
-    Spaces separate words. Words without a vector are left out; a sentence without known words gets the vector of ``.``,
-    or zeros if ``.`` has no vector.
+    Spaces separate words; ``lower_case`` looks them up in lower case. Words without a vector are left out; a sentence
+    without known words gets the vector of ``.``, or zeros if ``.`` has no vector. The file is read when sentences are
+    encoded, in little memory. SemanticsError if it is missing, empty or not a text file of word vectors.
     """
 
     def __init__(self, path: Pathish, *, lower_case: bool = False) -> None:
@@ -50,15 +51,6 @@ class BagOfWords:
         self._rows: dict[str, int] = {}
         self._vectors: Floats = np.empty((0, self.width), np.float32)
         self._sought: set[str] = set()
-
-    @classmethod
-    def load(cls, path: Pathish, *, lower_case: bool = False) -> BagOfWords:
-        """Open a file of word vectors, or its ``.gz``; ``lower_case`` is for files with only lower-case words.
-
-        The words of sentences are read when they are encoded, in little memory. SemanticsError if the file is missing,
-        empty or not a text file of word vectors.
-        """
-        return cls(path, lower_case=lower_case)
 
     def prepare(self, sentences: Iterable[str]) -> None:
         """Read the vectors of new words of these sentences, in one pass over the file.

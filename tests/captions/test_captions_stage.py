@@ -160,6 +160,11 @@ def test_a_part_of_training_has_the_numbers_asked_for_and_grows_by_pictures_and_
     assert set(kept.texts) <= set(larger.texts)
 
 
+def test_a_seed_without_a_draw_is_refused() -> None:
+    with pytest.raises(ValueError, match="draw_seed is 3 with draw first"):
+        CaptionsSettings(draw_seed=3)
+
+
 def drawn(names: str, seed: int, captions: int, pictures: int = 0) -> list[tuple[str, int]]:
     """The training captions, of five for each picture, that a hash draws."""
     rows = [(name, key, split) for name in names for key, split in enumerate(["train"] * 5 + ["dev"])]

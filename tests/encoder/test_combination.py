@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from encoder_kinds import BAG, GRU, TEXTS, joined, of_sentences, summed, three, weighted
+from encoder_kinds import BAG, GRU, TEXTS, joined, summed, three, weighted
 from small_encoder import made
 from small_ground import TEXTS as GROUND_TEXTS
 from small_ground import encoder as with_spaces
@@ -34,14 +34,6 @@ def test_the_cosine_of_joined_vectors_is_the_mean_of_the_cosines():
     assert "1 x n-grams + 2 x GRU + 1 x LSTM over characters, 7 features" in repr(encoder)
 
 
-def test_plainly_joined_vectors_stand_one_after_the_other():
-    parts = [*summed(GRU, seed=1).parts, *of_sentences().parts]
-    encoder = SentenceEncoder(parts, "join")
-    apart = [SentenceEncoder([part]).encode(TEXTS) for part in parts]
-    assert np.array_equal(encoder.encode(TEXTS), np.concatenate(apart, axis=1))
-    assert encoder.features_width == 0
-
-
 @pytest.mark.parametrize(
     ("other", "told"),
     [
@@ -59,8 +51,8 @@ def test_an_encoder_that_does_not_fit_is_not_joined(other, told):
 @pytest.mark.parametrize(
     ("parts", "options", "told"),
     [
-        (list, {}, "0 parts, combined by 'sum'"),
-        (lambda: made().parts, {"combine": "product"}, "2 parts, combined by 'product'; expected sum or join"),
+        (list, {}, "has no parts"),
+        (lambda: made().parts, {"combine": "product"}, "is combined by 'product'; expected sum or join"),
         (lambda: [*summed(GRU).parts, *summed(BAG).parts], {}, "part 2: has another shape .* Join them"),
         (lambda: made().parts, {"default": "smell"}, "has no space 'smell'"),
     ],

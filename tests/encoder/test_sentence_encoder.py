@@ -121,7 +121,9 @@ def test_types_and_options_of_neighbours_are_accepted():
     ):
         assert np.array_equal(found, expected)
     wrong = {"prompt": "query: ", "prompt_name": "query", "truncate_dim": 8, "pool": {}, "precision": "int8"}
-    for name, value in (wrong | {"output_value": "token_embeddings", "convert_to_numpy": False}).items():
+    for name, value in (
+        wrong | {"output_value": "token_embeddings", "convert_to_numpy": False, "chunk_size": 3}
+    ).items():
         with pytest.raises(EncoderError, match=rf"^{name} .*; expected"):
             encoder.encode(TEXTS, **{name: value})
     for column in (pd.Series(["a", None]), pa.array(["a", None]), pd.Series(["a", pd.NA], dtype="string")):

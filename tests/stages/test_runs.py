@@ -134,6 +134,7 @@ def test_characters_that_the_start_does_not_know_are_reported(project, caplog, b
     ("start", "wanted", "message"),
     [
         ({}, {"start": "sen"}, r"data/raw/pretrained/sen: start 'sen' is no folder of an encoder; expected seen"),
+        ({}, {"start": "../seen"}, r"start '\.\./seen' is no folder of an encoder; expected seen"),
         (
             {},
             {"hidden": 9},

@@ -60,13 +60,13 @@ def languages_entries(
             pictures, place = np.unique(owners[own], return_inverse=True)
             ranked = rank(sentences[own], images[pictures], place, similarity, device=device)
             entries[f"language_{code}"] = entry([ranked])
-    across = {}
+    across, between = {}, " to " if any("-" in code for code in named) else "-"
     for one, other in permutations(named, 2):
         queries = rows[one][np.isin(owners[rows[one]], owners[rows[other]])]
         if len(queries):
             right = _of_same(owners[queries], owners[rows[other]])
             ranks = rank_best(sentences[queries], sentences[rows[other]], right, similarity, device=device)
-            across[f"{one}-{other}"] = _recalls(ranks)
+            across[f"{one}{between}{other}"] = _recalls(ranks)
     if across:
         entries["across_languages"] = across
     return entries

@@ -107,7 +107,7 @@ def across_languages(metrics: Mapping[str, Any]) -> dict[str, Table]:
             head,
             [
                 Row(
-                    pair.replace("-", " to "),
+                    pair if " to " in pair else pair.replace("-", " to "),
                     [*(percent(scores.get(depth)) for depth in DEPTHS), plain(scores.get("median_rank"))],
                     "ours",
                 )

@@ -91,8 +91,8 @@ def model_card(choice: Choice, settings: SelectSettings, training: Amount) -> st
 
 - Captions: {_reader(own.leaves[0].shape, unit)}.
 - Pictures: {pictures}.
-- The sum of {plural(len(own.parts), "snapshot")} of one training with {_weights(own):,} weights \
-each{", brought to length 1" * own.renormalise}.
+- {plural(len(own.parts), "snapshot")} of one training with {_weights(own):,} weights\
+{" each, summed" * (len(own.parts) > 1)}{", brought to length 1" * own.renormalise}.
 {_beside(others, settings)}- Compared by {_SIMILARITIES[encoder.similarity_name]}.
 {_RANDOM * random_weights(features)}
 {use("encoder", encoder, packaged=False)}

@@ -104,6 +104,8 @@ class TrainSettings(ModelSettings):
              f"cell tfidf has no side of pictures, so similarity must be cosine, not {self.similarity}"),
             (self.cell == "tfidf" and self.start is not None,
              f"cell tfidf is counted, not trained, so start must be null, not {self.start}"),
+            (self.cell == "tfidf" and {self.pictures, self.clusters} != {"real"},
+             "cell tfidf counts captions alone: pictures and clusters must be real"),
             (self.schedule != "step" and self.rate_min > self.rate_max,
              f"rate_min ({self.rate_min}) is above rate_max ({self.rate_max})"),
             (self.second_caption and self.similarity != "cosine",

@@ -27,7 +27,7 @@ from stages import semantics
 @pytest.fixture
 def workplace(data, bag_encoder, monkeypatch):
     class StandIn:
-        notes: ClassVar[dict[str, object]] = {}
+        all_notes: ClassVar[list[dict[str, object]]] = []
 
         @classmethod
         def load(cls, folder, *, device):

@@ -80,6 +80,7 @@ def test_captions_are_not_compared_by_an_order():
     for change, told in (
         ({"second_caption": True, "similarity": "order"}, "second_caption compares captions"),
         ({"beside_batch": 8, "similarity": "order"}, "beside_batch compares captions"),
+        ({"pictures": "shuffled", "cell": "tfidf"}, "pictures and clusters must be real"),
         ({"spans": 0.2, "cell": "tfidf"}, "spans and typing_errors must be 0 with cell tfidf"),
         ({"beside_batch": 1}, "beside_batch must be 0 or at least 2"),
     ):
