@@ -230,7 +230,7 @@ def test_a_project_on_a_folder_of_ones_own_has_a_link_to_it_and_its_parameters(t
     assert main(["init", "demo", "--from", "photos/captions.csv"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("3 pictures (1 train, 1 dev, 1 test), 3 captions.\n")
-    assert "demo is now a project, on data/raw/own, a link to photos/captions.csv;" in said
+    assert f"demo is now a project, on data/raw/own, a link to {Path('photos').resolve()};" in said
     assert "Columns of captions.csv: captions = caption; image = image; split = split.\n" in said
     assert said.endswith("&& dvc repro\n")
     corpus = params_file.load(Path("demo/params.yaml"))["corpus"].model_dump()

@@ -76,12 +76,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("--split", choices=("train", "dev", "test"), help="search only this split")
     parser.add_argument("--top", metavar="N", type=int, help=f"number of answers (default: {_TOP}; on the page 24)")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each query")
-    parser.add_argument("--picture", metavar="ID", help="find captions by this picture: an id, or a picture file")
+    parser.add_argument("--picture", metavar="ID", help="find a project's captions by this picture: an id, or a file")
     parser.add_argument("--like", metavar="ID", help="find pictures like this picture: an id, or a picture file")
     parser.add_argument("--weights", metavar="PATH", type=Path, help=weights)
     composed = "pictures of all of these: sentences, ids of pictures, or picture files"
     parser.add_argument("--index-only", action="store_true", help="read the pictures of --collection by all crops")
-    parser.add_argument("--copy-to", metavar="FOLDER", type=Path, help="copy the answers, numbered, into a new folder")
+    parser.add_argument(
+        "--copy-to", metavar="FOLDER", type=Path, help="copy the answers of --collection into a new folder"
+    )
     parser.add_argument("--max", metavar="THING", nargs="+", help=composed)
     parser.add_argument("--min", metavar="THING", nargs="+", help="pictures of what all of these have in common")
     page = parser.add_argument_group("the page")
