@@ -209,20 +209,6 @@ def systems(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_two_systems_are_compared_in_a_table(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "good", "poor/data/semantics/pairs.parquet", "--samples", "500"]) == 0
-    out, err = capsys.readouterr()
-    lines = out.splitlines()
-    assert lines[:2] == ["A: good/data/semantics/pairs.parquet", "B: poor/data/semantics/pairs.parquet"]
-    assert lines[3].split()[:4] == ["task", "subtask", "pairs", "A"]
-    assert [line.split()[0] for line in lines[4:7]] == ["STS13", "STS16", "STS"]
-    assert lines[4].split()[2] == "189"
-    assert lines[4].endswith("A")
-    assert "A on 2, B on 0 of 2." in out
-    assert "500 resamples of the pairs, seed 0" in out
-    assert err == ""
-
-
 def test_comparison_as_csv_is_the_same_twice(systems: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outs = []
     for options in (["--csv"], ["--csv"], ["--csv", "--seed", "1"]):

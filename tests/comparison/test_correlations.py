@@ -91,13 +91,6 @@ def test_a_subtask_alone_has_the_same_draws(tables, found):
     assert row.holm == row.bootstrap.p
 
 
-def test_a_system_is_not_better_than_itself(tables):
-    found = compare(tables[0], tables[0], samples=100)
-    for row in found.rows:
-        assert (row.difference, row.bootstrap.p, row.holm, row.better) == (0, 1, 1, "equal")
-    assert (found.mean.difference, found.mean.bootstrap.p) == (0, 1)
-
-
 def test_subtask_of_one_system_is_left_out_by_name(tables):
     fewer = PairTable({key: pairs for key, pairs in tables[1].subtasks.items() if key[0] != "STS12"})
     found = compare(tables[0], fewer, samples=50)

@@ -86,17 +86,6 @@ def test_many_sentences_agree_with_matrices_of_all_pairs():
     assert found["c_intra"] == pytest.approx(x[~apart].sum() / 6600 - 0.5, abs=1e-12)
 
 
-@pytest.mark.parametrize(("pictures", "delta"), [(12, 0.1), (7, 0.7), (30, 1.3)])
-def test_two_captions_beside_each_of_equal_angles(pictures, delta):
-    angles = 2 * np.pi * np.arange(pictures) / pictures
-    both = np.stack([angles - delta, angles + delta], axis=1).ravel()
-    points = np.column_stack([np.cos(angles), np.sin(angles)])
-    found = structure(np.column_stack([np.cos(both), np.sin(both)]), points, np.repeat(np.arange(pictures), 2), k=2)
-    assert found["c_intra"] == pytest.approx(np.cos(2 * delta), abs=1e-12)
-    assert found["c_inter"] == pytest.approx(-(np.cos(delta) ** 2) / (pictures - 1), abs=1e-12)
-    assert found["mnno"] == 1.0
-
-
 def test_rows_of_any_length_and_order_give_the_same_numbers():
     sentences, pictures, owner = corpus(6, [2, 3, 1, 4, 2, 2, 5, 1])
     found = structure(sentences, pictures, owner, 2)

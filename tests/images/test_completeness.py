@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from picture_bytes import saved
 from PIL import Image
 
 from sightword.images.decode import PADDING, RejectError, decode
@@ -29,12 +30,6 @@ HOLE = bytes(4096)
 PAGE = b"<!DOCTYPE html><title>404 Not Found</title>\n" * 400
 
 
-def saved(picture: Image.Image, kind: str = "JPEG", **options: object) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 @functools.cache
 def scene() -> Image.Image:
     """Smooth shapes with some noise, which compress about as a photograph does."""
@@ -46,7 +41,7 @@ def scene() -> Image.Image:
 
 @functools.cache
 def jpeg(kind: str) -> bytes:
-    return saved(scene(), quality=90, **KINDS[kind])
+    return saved(scene(), "JPEG", quality=90, **KINDS[kind])
 
 
 def verdict(data: bytes) -> str | None:
@@ -144,14 +139,14 @@ def pictures(draw: st.DrawFn) -> Image.Image:
 def test_a_whole_jpeg_has_the_pixels_of_pillow(
     picture: Image.Image, quality: int, options: dict[str, object], subsampling: str
 ) -> None:
-    data = saved(picture, quality=quality, **{"subsampling": subsampling, **options})
+    data = saved(picture, "JPEG", quality=quality, **{"subsampling": subsampling, **options})
     expected = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
     assert np.array_equal(np.asarray(decode(data, exif=False, max_pixels=10**8)), expected)
 
 
 @pytest.mark.parametrize("kind", ["baseline", "restarts", "progressive"])
 def test_a_jpeg_cut_at_any_byte_of_its_pixels_is_rejected(kind: str) -> None:
-    whole = saved(scene().resize((48, 40)), quality=60, **KINDS[kind])
+    whole = saved(scene().resize((48, 40)), "JPEG", quality=60, **KINDS[kind])
     for cut in range(whole.index(b"\xff\xda"), len(whole) - len(END)):
         assert verdict(whole[:cut]) is not None
         # A decoder takes the missing bits of the last two bytes for ones, which may be right.
@@ -164,7 +159,7 @@ def test_even_and_patterned_pictures_with_zero_codes_pass(options: dict[str, obj
     stripes = np.tile(np.array([96, 160], np.uint8).repeat(8), (1000, 60))
     for values in (np.full((1500, 1500), 255, np.uint8), pattern, stripes):
         for quality in (30, 75, 95):
-            assert verdict(saved(Image.fromarray(values), quality=quality, **options)) is None
+            assert verdict(saved(Image.fromarray(values), "JPEG", quality=quality, **options)) is None
 
 
 # Colour types of PNG with their channels and bit depths (PNG specification, table 11.1).

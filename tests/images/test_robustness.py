@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import re
 import struct
@@ -15,7 +14,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from picture_bytes import bmp, chunk, read_pictures
+from picture_bytes import bmp, chunk, read_pictures, saved
 from PIL import Image, ImageFile
 
 from sightword.images.decode import Reason, RejectError, decode
@@ -61,12 +60,6 @@ def palette() -> Image.Image:
 
 def grey16(left: int, right: int) -> Image.Image:
     return Image.fromarray(np.repeat(np.array([[left, right]], np.uint16), 20, axis=1).repeat(20, axis=0))
-
-
-def saved(picture: Image.Image, kind: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def file(picture: Image.Image, kind: str = "PNG", **options: object) -> Make:

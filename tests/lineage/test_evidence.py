@@ -84,22 +84,6 @@ def save_parameter(project):
     save(project)
 
 
-def save_frozen(project):
-    project.do("dvc", "freeze", "second")
-    edit_parameter(project)
-    project.do("dvc", "repro", "-q", "--force", "--single-item", "second")
-    project.do("dvc", "unfreeze", "second")
-
-
-def restore_what_was_saved(project):
-    """DVC takes what `dvc commit` has saved for a finished run with these parameters."""
-    save_parameter(project)
-    project.do("git", "checkout", "-q", "HEAD~1")
-    project.do("dvc", "checkout", "-q")
-    edit_parameter(project)
-    assert "is cached - skipping run" in project.do("dvc", "repro", "second")
-
-
 def edit_dependency_hash(project):
     text = (project.folder / "dvc.lock").read_text()
     at = text.index("path: stages/second.py")
@@ -136,8 +120,6 @@ def merge_lines(project):
         (save_code, KEY, "second", "contradicted", "stages/second.py "),
         (edit_parameter_and_lock, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
         (save_parameter, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
-        (save_frozen, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
-        (restore_what_was_saved, KEY, "second", "contradicted", "second.factor 0.1 there, 0.9 in dvc.lock"),
         (edit_dependency_hash, KEY, "second", "contradicted", "stages/second.py "),
         (merge_lines, KEY, "third", "contradicted", "models/encoder "),
     ],

@@ -182,12 +182,6 @@ def test_facts_of_another_version_are_told_in_one_message(project):
         assert ".json and 1 more: written by another version of Sightword (schema 99, not " in done.stderr
 
 
-def test_facts_of_another_version_alone_are_named(project, caplog):
-    project.keep_facts("third", project.folder / "runs", schema=99)
-    assert not KnownFacts([project.folder / "runs"])
-    assert "another version of Sightword" in caplog.text
-
-
 def test_facts_in_git_are_those_of_the_last_run_with_other_hashes(project, here):
     """A run with equal hashes leaves nothing to commit."""
     Recorder("second", project.folder, here).finish({"run": 1})

@@ -82,16 +82,6 @@ def test_with_a_case_in_each_cluster_the_interval_is_walds(right):
     assert found == pytest.approx(wald * math.sqrt(len(right) / (len(right) - 1)), abs=1e-12)
 
 
-def test_intervals_over_clusters_have_the_size_of_a_bootstrap_over_clusters():
-    random = np.random.default_rng(1)
-    share = random.beta(2, 1, 400)
-    clusters = np.arange(400).repeat(3)
-    right = random.random(1200) < share[clusters]
-    draws = random.integers(0, 400, (2000, 400))
-    means = right.reshape(400, 3)[draws].mean(axis=(1, 2))
-    assert clustered_half_width(right, clusters) == pytest.approx(1.96 * means.std(), rel=0.05)
-
-
 def test_mcnemar_without_clusters_is_the_exact_test():
     first, second = np.array([True] * 9 + [False] * 3), np.array([True] + [False] * 8 + [True, False, False])
     tail = sum(math.comb(9, k) for k in (0, 1)) / 2**9
@@ -114,17 +104,6 @@ def test_over_clusters_of_one_size_it_is_the_test_of_durkalski(rows):
     wanted = stats.chi2.sf(shares.sum() ** 2 / (shares @ shares), 1) if shares.any() else 1.0
     _, _, p = mcnemar(first.ravel(), second.ravel(), np.arange(len(shares)).repeat(3))
     assert p == pytest.approx(wanted)
-
-
-def test_the_test_over_clusters_keeps_its_level_where_mcnemars_does_not():
-    random = np.random.default_rng(2)
-    clusters, found = np.arange(100).repeat(3), []
-    for _ in range(600):
-        better = random.random(100).repeat(3) < 0.5  # the pairs of a cluster are alike
-        found.append([mcnemar(better, ~better, groups)[2] < 0.05 for groups in (clusters, np.arange(300))])
-    clustered, single = np.mean(found, axis=0)
-    assert clustered < 0.08
-    assert single > 0.15
 
 
 def test_an_interval_needs_four_pairs_and_a_perfect_correlation_has_no_width():

@@ -10,6 +10,7 @@ import s3_front
 import servers
 
 from sightword.places import requests
+from sightword.storage import store as module
 from sightword.storage.store import Store
 
 
@@ -17,6 +18,13 @@ from sightword.storage.store import Store
 def s3_server(tmp_path_factory) -> Iterator[servers.S3Server]:
     with servers.s3(tmp_path_factory.mktemp("s3")) as server:
         yield server
+
+
+@pytest.fixture
+def at_once(monkeypatch) -> None:
+    """Each feature makes a segment."""
+    monkeypatch.setattr(module, "FIRST", 0.0)
+    monkeypatch.setattr(module, "LAST", 0.0)
 
 
 @pytest.fixture

@@ -32,19 +32,13 @@ from sightword.images.settings import ResizeSettings
 from sightword.messages import install_extra
 from sightword.places import requests
 from sightword.storage import maintenance
-from sightword.storage import store as module
 from sightword.storage.store import Store
 
 pytestmark = pytest.mark.slow
 
 SECRETS = ("AKIATHEKEYOFATEST", "thesecretofatest", "thetokenofatest")
 
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch) -> None:
-    """Each feature makes a segment."""
-    monkeypatch.setattr(module, "FIRST", 0.0)
-    monkeypatch.setattr(module, "LAST", 0.0)
+pytestmark = pytest.mark.usefixtures("at_once")
 
 
 @pytest.fixture(autouse=True)

@@ -24,13 +24,6 @@ def local(tmp_path) -> Store:
     return Store(tmp_path / "store")
 
 
-@pytest.fixture
-def at_once(monkeypatch) -> None:
-    """Each feature makes a segment."""
-    monkeypatch.setattr(module, "FIRST", 0.0)
-    monkeypatch.setattr(module, "LAST", 0.0)
-
-
 def again(store: Store) -> Store:
     """The same store as another process sees it."""
     return Store(str(store.place))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from sightword.images.shards import ResizedPicture, find_pictures, list_pictures
+
+
+def saved(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    """A picture as a file of this kind."""
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
 
 
 def bmp(bgra: np.ndarray, *, header: int) -> bytes:

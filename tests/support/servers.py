@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -148,48 +147,6 @@ class S3Server:
         keys = re.findall(r"<Key>(.*?)</Key>", listed)
         tags = re.findall(r"<ETag>(?:&quot;|\")?([0-9a-f]{32})(?:&quot;|\")?</ETag>", listed)
         return dict(zip(keys, tags, strict=True))
-
-
-class Relay:
-    """Hands connections on to a server, until it is cut: what the server has is not lost by that.
-
-    Args:
-        port: of the server.
-    """
-
-    def __init__(self, port: int) -> None:
-        self.port, self._target = free_port(), port
-        self._listener: socket.socket | None = None
-        self._open: set[socket.socket] = set()
-
-    def start(self) -> None:
-        """Listen, once more after :meth:`stop`."""
-        self._listener = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self._accept, args=[self._listener], daemon=True).start()
-
-    def stop(self) -> None:
-        """Break off all connections, and take no more."""
-        broken, self._open = [*filter(None, [self._listener]), *self._open], set()
-        for one in broken:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-
-    def _accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # closed
-            while True:
-                near = listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self._target))
-                self._open |= {near, far}
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._hand_on, args=[one, other], daemon=True).start()
-
-    @staticmethod
-    def _hand_on(one: socket.socket, other: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := one.recv(1 << 16):
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
 
 
 def _plainly(request: str | urllib.request.Request) -> Any:
