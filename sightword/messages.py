@@ -23,7 +23,7 @@ SENTENCE = 400
 LONGEST_LINE = 1000
 """The most characters of a line of an error's part; no part that is written here is as long."""
 
-_SECRET = re.compile(r"(ACCESS_KEY|SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)")
+_SECRET = re.compile(r"(ACCESS_KEY(_ID)?|SECRET(_KEY)?|TOKEN|PASSWORD|ACCOUNT_KEY|CONNECTION_STRING)$")
 _Counted = dict[str, tuple[logging.Logger, list[Any]]]
 _counted: ContextVar[_Counted | None] = ContextVar("counted", default=None)
 
@@ -157,6 +157,6 @@ def without_credentials(text: str) -> str:
     text = re.sub(r"(\w+://)[^/@\s]*@", r"\1***@", text)
     text = re.sub(r"(\w+://[^\s?]*)\?[^\s\"']*", r"\1?***", text)
     for name, value in os.environ.items():
-        if len(value) > 3 and _SECRET.search(name):
+        if len(value) > 7 and _SECRET.search(name):
             text = text.replace(value, "***")
     return text

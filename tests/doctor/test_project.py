@@ -202,7 +202,10 @@ def test_a_dead_remote_is_reported_without_credentials(lab) -> None:
     assert "hunter2" not in str(found)
 
 
-def test_addresses_are_shown_without_credentials() -> None:
+def test_addresses_are_shown_without_credentials(monkeypatch) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "refused by")
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh")
+    assert without_credentials("no hf_abcdefgh") == "no ***"
     text = "refused by http://me:pass@host/x?sig=abc and s3://KEY:word@bucket"
     assert without_credentials(text) == "refused by http://***@host/x?*** and s3://***@bucket"
 
