@@ -170,7 +170,7 @@ def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.Abstr
     The first thread to enter runs the block, a generator that yields once, up to its ``yield``; the last thread to
     leave runs the rest.
     """
-    lock, users, open_block = threading.Lock(), 0, contextlib.ExitStack()
+    lock, users, open_block = threading.RLock(), 0, contextlib.ExitStack()  # a forgotten generator may end inside
     manager = contextlib.contextmanager(block)
 
     @contextlib.contextmanager
