@@ -170,7 +170,7 @@ def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.Abstr
     The first thread to enter runs the block, a generator that yields once, up to its ``yield``; the last thread to
     leave runs the rest.
     """
-    lock, users, open_block = threading.RLock(), 0, contextlib.ExitStack()  # a forgotten generator may end inside
+    lock, users, open_block = threading.Lock(), 0, contextlib.ExitStack()
     manager = contextlib.contextmanager(block)
 
     @contextlib.contextmanager
@@ -189,15 +189,6 @@ def shared(block: Callable[[], Iterator[None]]) -> Callable[[], contextlib.Abstr
                     open_block.close()
 
     return within
-
-
-@shared
-def one_blas_thread() -> Iterator[None]:
-    """Let NumPy and torch multiply matrices by one thread for a block: several threads' sums have other last digits."""
-    from threadpoolctl import threadpool_limits  # no package of the core
-
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 class OwnRandom(TorchDispatchMode):

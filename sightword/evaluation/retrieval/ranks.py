@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from sightword.compute.devices import one_blas_thread
 from sightword.evaluation.retrieval.similarity import Doubles, Rows, Similarity, Ties, embeddings, owners
 from sightword.evaluation.retrieval.similarity import similarity as similarity_named
 
@@ -190,7 +190,7 @@ def tiles(alike: Similarity, *, progress: bool) -> Iterator[tuple[slice, slice, 
     kept = torch.empty(min(side, n) * min(side, m), dtype=torch.float64, device=alike.device)
     total = -(-m // side) * -(-n // side)
     bar = tqdm(total=total, desc="scoring", unit="tile", disable=None if progress else True)
-    with bar, one_blas_thread():
+    with bar, threadpool_limits(1, user_api="blas"):  # the last digits of a product by several threads depend on them
         for block_start in range(0, m, block):
             block_stop = min(block_start + block, m)
             images = alike.images(slice(block_start, block_stop))

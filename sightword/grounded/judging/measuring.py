@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from sightword.compute.devices import one_blas_thread
 from sightword.encoder.arguments import LONGEST
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import ReportError, ScoringError, SemanticsError
@@ -331,7 +331,7 @@ def measure(encoder: SentenceEncoder, material: Material, settings: JudgeSetting
     related: list[pa.Table] = [RELATEDNESS.empty_table()]
     own: list[Judged] = []
     for name in spaces:
-        with one_blas_thread():
+        with threadpool_limits(1, user_api="blas"):  # NumPy's sums by several threads have other last digits
             one, judged, added = _space(name, vectors[name], material, settings)
         entries[name] = one
         related.append(added.pop("relatedness"))
