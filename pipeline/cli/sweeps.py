@@ -130,7 +130,8 @@ def _run(
         while waiting:
             wanted = 1 if shared and len(waiting) == len(runs) else slots.count
             busy = sum(state == "running" for state in known.values())
-            if workers != wanted or (looks % LOST == 0 and busy < min(wanted, len(waiting))):
+            idle = looks % LOST == 0 and busy < min(wanted, len(waiting))
+            if workers != wanted or (idle and queue.alive() < wanted):
                 queue.start(slots, workers := wanted)
             time.sleep(min(max(POLL, SHARE * looked), LONGEST))
             began = time.monotonic()

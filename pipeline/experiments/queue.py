@@ -105,6 +105,10 @@ class Queue:
             if done.returncode:
                 raise SetupError(f"dvc queue start failed: {last_line(said.read())}", where=where)
 
+    def alive(self) -> int:
+        """Return the number of workers that answer."""
+        return len(self._queue.celery.control.inspect(timeout=ANSWER).active() or {})
+
     def log(self, name: str) -> Path | None:
         """Return the log of an experiment that has begun."""
         for entry in [*self._queue.iter_active(), *(done.entry for done in self._queue.iter_done())]:

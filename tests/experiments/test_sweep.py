@@ -23,7 +23,7 @@ class Noting:
 
     def __init__(self, project) -> None:
         self.project, self.put_names, self.started, self.forgotten = project, [], [], []
-        self.fails, self.loses, self.before = set(), set(), {}
+        self.fails, self.loses, self.before, self.living = set(), set(), {}, 2
 
     def states(self):
         ready = [name for name in self.put_names if name not in self.fails | self.loses]
@@ -39,6 +39,9 @@ class Noting:
 
     def start(self, _slots, count):
         self.started.append(count)
+
+    def alive(self):
+        return self.living
 
     def forget(self, states):
         self.forgotten += states
@@ -104,6 +107,13 @@ def test_queued_and_running_experiments_are_followed_only(project, noting):
     assert sweep(project, "0.1") == 0
     assert list(noting.params) == ["g-margin0.1"]
     assert noting.put_names == []
+
+
+@pytest.mark.parametrize(("living", "started"), [(2, [1, 2]), (1, [1, 2, 2])])
+def test_a_lost_worker_of_several_is_replaced(project, noting, living, started):
+    noting.living = living
+    assert sweep(project, ", ".join(f"0.{number}" for number in range(10, 22)), "--slots", "2") == 0
+    assert noting.started == started
 
 
 def test_who_stops_to_follow_is_told_how_to_end_the_queue(project, noting, monkeypatch, capsys):
