@@ -155,7 +155,7 @@ def size(count: float) -> str:
 def without_credentials(text: str) -> str:
     """Return a text without the credentials in addresses and in this process's variables."""
     text = re.sub(r"://[^/@\s]*@", "://***@", text)
-    text = re.sub(r"(://[^\s?]*)\?[^\s\"']*", r"\1?***", text)
+    text = re.sub(r"(://[^\s?]*)(\?[^\s\"']*)?", lambda found: found[1] + "?***" * bool(found[2]), text)
     for name, value in os.environ.items():
         if len(value) > 7 and _SECRET.search(name):
             text = text.replace(value, "***")

@@ -48,9 +48,9 @@ def work(settings: SelectSettings) -> None:
     others = read_beside(BESIDE, settings.beside, snapshots, device=device)
     lexical = None
     if settings.lexical:
-        lexical = lexical_part(
-            settings.lexical, pair(features, captions, "train").ids, snapshots.vocabulary, device=device
-        )
+        train = captions.split("train")
+        rows = [ids for ids, name in zip(train.ids, train.image_ids, strict=True) if name not in features.rejected]
+        lexical = lexical_part(settings.lexical, rows, snapshots.vocabulary, device=device)
     choice = choose(snapshots, dev, settings, device=device, recall=known, beside=others, lexical=lexical)
     with atomic_folder("models/encoder") as folder:
         choice.encoder.save(folder)

@@ -186,22 +186,24 @@ def _list(arguments: argparse.Namespace) -> int:
 def _order(arguments: argparse.Namespace, data_set: DataSet) -> Order:
     from pipeline.downloads.fetching import Order
     from pipeline.downloads.sources import WEIGHTS
+    from sightword.io.saved import as_folder
 
     if data_set.name == WEIGHTS:
-        target = Path(arguments.to).expanduser().absolute() if arguments.to else torch_checkpoints()
+        target = as_folder(arguments.to, SetupError).absolute() if arguments.to else torch_checkpoints()
     else:
         target = _raw(arguments) / data_set.folder
     mirror = arguments.mirror
     if mirror.startswith("~"):  # a shell leaves it behind =
-        mirror = str(Path(mirror).expanduser())
+        mirror = str(as_folder(mirror, SetupError))
     return Order(data_set.name, target, mirror, arguments.keep, progress=sys.stderr.isatty())
 
 
 def _raw(arguments: argparse.Namespace) -> Path:
     from pipeline.pipelines import find_project
+    from sightword.io.saved import as_folder
 
     if arguments.to:
-        return Path(arguments.to).expanduser().absolute()
+        return as_folder(arguments.to, SetupError).absolute()
     try:
         return find_project(Path.cwd()) / "data" / "raw"
     except SetupError as error:

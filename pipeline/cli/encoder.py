@@ -100,7 +100,11 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     training = None if captions is None else _read_training_captions(Path(captions))
     names = [arguments.encoder, *filter(None, [arguments.other])]
     lower = ([name for name in names if name.endswith(WORD_VECTORS)] or names) if arguments.lower_case else []
-    encoders = [open_encoder(name, batch_size=arguments.batch_size, lower_case=name in lower) for name in names]
+    batched = [name for name in names if not name.endswith(WORD_VECTORS)] or names
+    encoders = [
+        open_encoder(name, batch_size=arguments.batch_size if name in batched else None, lower_case=name in lower)
+        for name in names
+    ]
     options = {"missing": arguments.missing, "controls": {"tfidf": TfIdf(training, progress=True)} if training else {}}
     head = not arguments.no_trained_head
     both = [judge(encode, tasks, data, training, trained_head=head, progress=True, **options) for encode in encoders]

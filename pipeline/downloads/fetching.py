@@ -134,7 +134,8 @@ def fetch(source: Source, order: Order) -> Outcome:
     with _locked(order.working / ".lock"):
         if not source.missing(order.target):
             if source.into or source.prepare:  # the published file is gone
-                return Outcome("there", _record(order.working / source.file).get("sha256", ""))
+                record = _record(file := order.working / source.file)
+                return Outcome("there", "" if "removed" in record and file.is_file() else record.get("sha256", ""))
             return Outcome("there", _verified(source, order.target / source.to / source.file), checked=source.checked)
         for path in order.working.glob("*.unpacked"):  # of a killed process, whose parts are resumed
             shutil.rmtree(path, ignore_errors=True)

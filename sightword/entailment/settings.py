@@ -68,7 +68,8 @@ class SentencePairsSettings(Settings):
         roots = [PurePosixPath(self.folder), PurePosixPath(self.tables)]
         for source in (*self.train, *self.dev, *self.test):
             path = PurePosixPath(source.path)
-            if ".." in path.parts or not any(path.is_relative_to(root) for root in roots):
+            below = [path.relative_to(root).parts for root in roots if path.is_relative_to(root)]
+            if not below or ".." in below[0]:
                 raise ValueError(
                     f"the source {source.path} is neither in folder ({roots[0]}) nor in tables ({roots[1]})"
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from grounded_project import StandIn, split
@@ -109,7 +110,10 @@ def test_resamples_are_paired_over_encoders(found, settings, splits):
 
 
 def test_missing_tasks_are_named_and_all_is_plain_json(found, settings, splits):
-    assert found.metrics["judge"].items() >= {"seed": 1111}.items()
+    assert found.metrics["judge"].items() >= {"seed": 1111, "kfold": settings.kfold}.items()
+    others = {name: replace(pairs, features=pairs.features + 1) for name, pairs in splits.items()}
+    moved = measure(StandIn(), read(settings, others, None), settings).metrics["judge"]
+    assert moved["pictures"] != found.metrics["judge"]["pictures"]
     assert found.metrics["skipped"] == {"STS12": "downstream/STS/STS12-en-test does not exist"}
     json.dumps(found.metrics, allow_nan=False)
     with pytest.raises(SemanticsError, match="STS12"):

@@ -322,3 +322,5 @@ def test_the_margin_grows_over_the_first_half(prepared):
     assert [run._margin(epoch) for epoch in range(8)] == [1, 2, 3, 4, 5, 5, 5, 5]
     plain = training.ConceptsTask(SMALL, pairs["train"], pairs["dev"], len(taxonomy.names))
     assert [plain._margin(epoch) for epoch in range(2)] == [1, 1]
+    run.settings = settings.model_copy(update={"epochs": 1})
+    assert run._margin(0) == 5

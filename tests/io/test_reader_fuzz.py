@@ -341,7 +341,7 @@ READERS = {
     "sst2": task("SST2", {f"SST/binary/sentiment-{part}": rows(lambda n, a, b: (a, n % 2)) for part in PARTS}),
     "mr": task("MR", {f"MR/rt-polarity.{part}": rows(lambda n, a, b: [a]) for part in ("pos", "neg")}),
     "ratings": of("r.txt", "Word\tBigram\tConc.M\ndog\t0\t4.9\nidea\t0\t1.6\n", read_ratings),
-    "vectors": of("v.txt", "3 2\ndog 0.5 1\ncat 1e-3 -2\n. 0 0\n", lambda path: BagOfWords.load(path)(["dog cat ."])),
+    "vectors": of("v.txt", "3 2\ndog 0.5 1\ncat 1e-3 -2\n. 0 0\n", lambda path: BagOfWords(path)(["dog cat ."])),
     "text": Reader({"a.txt": TEXT, "books.csv": "file,first_line\na.txt,1\na.txt,4\n"}, sentences),
     "text.gz": Reader({"a.txt.gz": gzip.compress(TEXT.encode())}, sentences),
     "curve": of("c.tsv", 'step\tloss\n1\t0.5\n2\t"0.25"\n', lambda path: numbers(read_tsv(path), "loss", where=path)),

@@ -34,11 +34,9 @@ from sightword.places import requests
 from sightword.storage import maintenance
 from sightword.storage.store import Store
 
-pytestmark = pytest.mark.slow
-
 SECRETS = ("AKIATHEKEYOFATEST", "thesecretofatest", "thetokenofatest")
 
-pytestmark = pytest.mark.usefixtures("at_once")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("at_once")]
 
 
 @pytest.fixture(autouse=True)

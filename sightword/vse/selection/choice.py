@@ -161,7 +161,7 @@ def ensemble(
 
 
 def lexical_part(
-    width: int, rows: Sequence[npt.NDArray[np.int64]], vocabulary: Vocabulary, *, device: torch.device
+    width: int, rows: Sequence[npt.NDArray[np.int32]], vocabulary: Vocabulary, *, device: torch.device
 ) -> SentenceEncoder:
     """Return n-grams weighted by their frequency in these captions, as an encoder.
 
@@ -172,7 +172,7 @@ def lexical_part(
         device: where the encoder is.
     """
     shape = framed(TfidfShape(width, LONGEST_NGRAM, WEIGHTS), vocabulary)
-    network = count(shape, rows, vocabulary)
+    network = count(shape, [row.astype(np.int64) for row in rows], vocabulary)
     return SentenceEncoder(parts_of([network], vocabulary, shape)).to(device)
 
 
