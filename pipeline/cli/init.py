@@ -50,11 +50,8 @@ def _init(arguments: argparse.Namespace) -> int:
     if not other:
         folder, words = new_project.create(Path(arguments.folder), arguments.source, arguments.column)
         here = os.path.relpath(folder)
-        what = (
-            "the sample corpus"
-            if arguments.source is None
-            else f"{new_project.OWN}, a link to {(folder / new_project.OWN).resolve()}"
-        )
+        link = folder / new_project.OWN
+        what = f"{new_project.OWN}, a link to {link.resolve()}" if arguments.source else "the sample corpus"
         print("\n".join(words), end="\n" * bool(words))
         print(f"{arguments.folder} is now a project, on {what}; its README.md says what is where.")
         steps = [] if here == "." else [f"cd {shlex.quote(arguments.folder)}"]

@@ -167,7 +167,7 @@ def _download(source: Source, order: Order, file: Path) -> tuple[str, str] | Non
     for address in addresses:
         host = "/".join(address.split("/")[:3])
         if host in order.unreached:
-            reasons.append(f"{without_credentials(address)}: no connection")
+            reasons.append(f"{address}: no connection")
             continue
         try:
             return _retrieve(address, source, order, file), without_credentials(address)
@@ -203,7 +203,7 @@ def _retrieve(address: str, source: Source, order: Order, file: Path) -> str:
                 os.replace(part, wrong)
             transfer.discard()
             if not transfer.resumed:
-                raise UnreachableError(f"{error.what}, not {error.expected} (kept as {wrong})", where=shown) from None
+                raise UnreachableError(f"{error.what}, not {error.expected} (kept as {wrong})", where=address) from None
             # The received part may have been the beginning of another file.
             log.warning("%s: %s, after resuming an earlier part; once more from the start", shown, error.what)
             continue
