@@ -88,6 +88,7 @@ def _sweep(arguments: argparse.Namespace) -> int:
         if arguments.dry_run:
             print(laid_out(arguments, _run_table(runs, states)))
         here.check(runs)
+        opened.check()
         if taken:
             what = f"experiments of these names have other parameters: {and_more(taken, SHOWN)}"
             todo = "Give the grid another `name`, or remove them with `dvc exp remove`."

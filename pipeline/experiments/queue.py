@@ -26,7 +26,7 @@ from pipeline.lineage import repository
 from sightword.errors import ParamsError, SetupError, SweepError
 from sightword.io import yaml_reader
 from sightword.io.files import canonical_json, read_text
-from sightword.messages import flat, last_line
+from sightword.messages import and_more, flat, last_line
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
@@ -41,8 +41,24 @@ class Queue:
 
     def __init__(self, baseline: Baseline, repo: Repo) -> None:
         self.baseline = baseline
+        self._repo = repo
         self._experiments = repo.experiments
         self._queue = repo.experiments.celery_queue
+
+    def check(self) -> None:
+        """Check that DVC's cache has the folders in ``dvc.lock`` of which stages read a file; SweepError otherwise.
+
+        DVC (3.67) looks such a file up there after a stage of an experiment that it took from its cache.
+        """
+        index = self._repo.index
+        stages = [stage for stage in index.stages if stage.path_in_repo == self.baseline.pipeline.dvc_yaml]
+        read = {folder for stage in stages for dep in stage.deps for folder in Path(dep.fs_path).parents}
+        written = [out for out in index.outs if Path(out.fs_path) in read and not out.stage.is_data_source]
+        known = [out for out in written if out.hash_info and out.hash_info.isdir]
+        if lost := [str(out) for out in known if not out.cache.exists(out.hash_info.value)]:
+            what = f"the outputs of the last commit are not in DVC's cache: {and_more(lost)}"
+            todo = "`dvc pull`; or `dvc repro`; or `git rm dvc.lock`; and commit."
+            raise SweepError(what, where="dvc.lock", todo=todo)
 
     def states(self) -> dict[str, str]:
         """Return ``queued``, ``running``, ``failed`` or ``dead`` (its worker is gone) of experiments, by name."""

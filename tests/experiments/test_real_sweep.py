@@ -128,6 +128,33 @@ def swept(tmp_path):
     found.kill_workers()
 
 
+READER = {
+    "dvc.yaml": FILES["dvc.yaml"].replace("doubled.txt", "halves")
+    + "  half: {cmd: python -m stages.half, params: [half], deps: [halves/first.txt]}\n",
+    "stages/half.py": STAGE,
+    "params.yaml": FILES["params.yaml"] + FILES["params.yaml"].replace("double", "half"),
+}
+"""A second stage, which reads a file of the first one's output."""
+LOCK = """\
+schema: '2.0'
+stages:
+  double:
+    cmd: python -m stages.double
+    outs: [{path: halves, hash: md5, md5: 00000000000000000000000000000000.dir, size: 2, nfiles: 1}]
+"""
+
+
+def test_sweep_where_the_lock_names_lost_outputs_is_refused(swept):
+    for name, text in {**READER, "dvc.lock": LOCK}.items():
+        (swept.folder / name).write_text(text)
+    swept.run("git", "add", "-A")
+    swept.run("git", "commit", "-qm", "a lock")
+    assert "not in DVC's cache: halves." in swept.run(*SWEEP, "--dry-run", code=1).stderr
+    swept.run("git", "rm", "-q", "dvc.lock")
+    swept.run("git", "commit", "-qm", "no lock")
+    swept.run(*SWEEP, "--dry-run")
+
+
 @pytest.mark.full
 def test_a_sweep_outlives_its_terminal_and_a_killed_worker(swept):
     process = swept.sweep_until_begun(2)

@@ -33,6 +33,9 @@ class Noting:
         waiting = {name: "failed" if name in self.fails else "queued" for name in self.put_names}
         return self.before | {name: state for name, state in waiting.items() if name not in self.loses}
 
+    def check(self):
+        pass
+
     def put(self, trial):
         self.params = {**getattr(self, "params", {}), trial.name: trial.params}
         self.put_names.append(trial.name)
