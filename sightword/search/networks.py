@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,8 @@ from sightword.features.settings import RANDOM, is_weights_file
 from sightword.features.tables.origin import DEMONSTRATION, other_kind, parts_of, random_weights, side_by_side
 from sightword.images.decode import RejectError, decode, read_file
 from sightword.images.resized import resize
+from sightword.io.files import loads
+from sightword.messages import short
 
 if TYPE_CHECKING:
     from sightword.features.extractor import Extractor
@@ -61,18 +62,23 @@ class NamedNetwork:
     @property
     def transform(self) -> Transform:
         """The transform; a ValueError or TypeError if the attributes have none, or an incomplete one."""
-        return Transform(**json.loads(str(self.attributes.get("transform", ""))))
+        return Transform(**loads(str(self.attributes.get("transform", ""))))
 
     @property
     def backbone(self) -> Backbone:
-        """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features."""
+        """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features.
+
+        A function is imported only after its files were compared: the attributes may come from a stranger.
+        """
         from sightword.features.networks import find_backbone
 
-        name = str(self.attributes["backbone"])
-        if (wanted := self.attributes.get("network_sha256")) and (found := network_sha256(name)) != wanted:
+        name, wanted = str(self.attributes["backbone"]), self.attributes.get("network_sha256")
+        is_function = ":" in name and not name.startswith("timm:")
+        if (wanted or is_function) and ((found := network_sha256(name)) != wanted or not found):
             what = f"have the sha256 {found}, and the features were made with others" if found else "are not here"
             todo = "Run it in the project's folder; after a change, run the stage features and all after it again."
-            raise SearchError(f"the network's files {what}", where=name, expected=f"the sha256 {wanted}", todo=todo)
+            expected = f"the sha256 {short(wanted)}" if wanted else "a function whose sha256 the features state"
+            raise SearchError(f"the network's files {what}", where=short(name), expected=expected, todo=todo)
         return find_backbone(name, str(self.attributes["feature_point"]))
 
     @property

@@ -253,6 +253,15 @@ def test_a_network_of_ones_own_gives_its_numbers_and_a_changed_one_another_key(p
         Weights(find_backbone("own_network_one:network"), "random")
 
 
+def test_function_without_its_sha256_is_not_imported(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("trap.py").write_text("open('ran', 'w')")
+    for name in ("trap:main", "antigravity:geohash"):
+        with pytest.raises(SearchError, match="expected a function whose sha256 the features state"):
+            _ = NamedNetwork({"backbone": name, "feature_point": ""}).backbone
+    assert not Path("ran").exists()
+
+
 def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
