@@ -289,8 +289,12 @@ def read_lists(file: Path, *keys: str, error: type[SightwordError], todo: str) -
     document = read_json(file, todo=todo)
     if not isinstance(document, dict):
         raise error("is not a JSON object", where=file, todo=todo)
-    lists = {key: member(document, key, list, str(file), error) for key in keys}
-    return [((item, f"{file}, {key}[{at}]") for at, item in enumerate(items)) for key, items in lists.items()]
+
+    def placed(key: str) -> Iterator[tuple[Any, str]]:
+        items = member(document, key, list, str(file), error)
+        return ((item, f"{file}, {key}[{at}]") for at, item in enumerate(items))
+
+    return [placed(key) for key in keys]
 
 
 def json_lines(file: Path, error: type[SightwordError]) -> Iterator[tuple[str, dict[str, Any]]]:

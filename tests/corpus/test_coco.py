@@ -61,6 +61,12 @@ def test_missing_empty_or_repeated_file_is_reported(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_fault_of_a_picture_is_told_in_its_own_list(tmp_path: Path) -> None:
+    (tmp_path / "captions_train2014.json").write_text(json.dumps({"images": [{}], "annotations": []}))
+    with pytest.raises(CorpusError, match=r"json, images\[0\]: has no key 'file_name'"):
+        read(tmp_path, coco_dev=[])
+
+
 def test_one_name_in_two_sets_is_two_pictures(tmp_path: Path) -> None:
     write(tmp_path, "captions_train.json", {1: "1.jpg", 2: "2.jpg"}, [(1, 1, "A cat."), (2, 2, "A cow.")])
     write(tmp_path, "captions_val.json", {1: "1.jpg"}, [(1, 1, "A dog.")])
