@@ -6,13 +6,13 @@ The fields of the head are those of the Hugging Face hub (its page 'Model Cards'
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from sightword.encoder.sentence_encoder import SentenceEncoder
 from sightword.errors import EncoderError
+from sightword.io.files import loads
 from sightword.vse.selection.model_card import DIRECTIONS, OF_NO_NAME, TEST_ELSEWHERE, result, use, yaml_head
 
 _UNNAMED = "terms-of-captions-pictures-and-image-network"
@@ -110,7 +110,7 @@ def _head(card: str) -> tuple[dict[str, Any], str]:
     head, _, body = card.removeprefix("---\n").partition("\n---\n")
     lines = (line.partition(": ") for line in head.splitlines())
     try:
-        fields = {key: json.loads(value) for key, _, value in lines}
+        fields = {key: loads(value) for key, _, value in lines}
         indexes = fields.get("model-index", [])
         described = all(isinstance(one["dataset"]["split"], str) for index in indexes for one in index["results"])
     except (ValueError, KeyError, IndexError, TypeError):

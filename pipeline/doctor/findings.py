@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from pipeline.lineage.lock import lock_here
 from pipeline.params import params_file
 from pipeline.pipelines import PARAMS, Pipeline, pipelines
 from sightword.errors import SemanticsError, SightwordError
+from sightword.io.files import loads
 from sightword.messages import and_more, first_line, last_line, without_credentials
 from sightword.settings import Settings
 
@@ -129,7 +129,7 @@ def probe(command: Sequence[str], folder: Path, seconds: float) -> dict[str, Any
             answer["late"] = True
     for line in output.splitlines():
         with contextlib.suppress(ValueError):  # libraries print other lines
-            values = json.loads(line)
+            values = loads(line)
             answer |= values if isinstance(values, dict) else {}
     if process.returncode and "late" not in answer:
         answer["failed"] = without_credentials(last_line(errors.strip() or f"exit code {process.returncode}"))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from sightword.errors import PictureError, SetupError, SightwordError, StoreError
-from sightword.io.files import write_text
+from sightword.io.files import loads, write_text
 from sightword.machine import CREDENTIALS, split_address
 from sightword.messages import install_extra, plural, quote, short, without_credentials
 
@@ -295,7 +295,7 @@ def _read_pages(folder: Path) -> dict[str, Listed]:
     objects: dict[str, Listed] = {}
     with contextlib.suppress(OSError, ValueError, TypeError):
         for file in sorted(folder.glob("*.json")):
-            before, rows = json.loads(file.read_bytes())
+            before, rows = loads(file.read_bytes())
             if before != next(reversed(objects), "") or abs(time.time() - file.stat().st_mtime) > KEPT:
                 break
             objects |= {name: Listed(*facts) for name, *facts in rows}

@@ -250,7 +250,7 @@ def test_upload_that_would_grow_too_large_is_refused(searcher):
     ("changed", "why"),
     [
         ({"backbone": "", "origin": "precomputed: mine.npy"}, r"uses precomputed features \(precomputed: mine.npy\)"),
-        ({"transform": "{}"}, "do not say how"),
+        *[({"transform": text}, "do not say how") for text in ("{}", "[" * 9999)],
         ({"weights": "mine.pth"}, r"a file of their own \(mine.pth\): give it as weights"),
     ],
 )

@@ -109,7 +109,7 @@ def test_an_encoder_of_the_package_is_used_by_its_name(project, monkeypatch) -> 
 @pytest.mark.parametrize(
     "head",
     [
-        *("license: other", "tags:\n- a", "", 'model-index: [{"results": []}]'),
+        *("license: other", "tags:\n- a", "", 'model-index: [{"results": []}]', f"license: {'[' * 9999}"),
         'license: "a"\nmodel-index: [{"results": [{"dataset": {}}]}]',
     ],
 )
