@@ -205,8 +205,9 @@ def _unfinished(folder: Path) -> Iterator[Path]:
         yield folder
         shutil.rmtree(folder, ignore_errors=True)  # NFS keeps the name of an open file
     finally:
-        with contextlib.suppress(OSError):
-            (folder / "lock").unlink()
+        for name in ("rows", "lock"):  # the next run copies rows again
+            with contextlib.suppress(OSError):
+                (folder / name).unlink()
         lock.release()
         with contextlib.suppress(OSError):
             folder.rmdir()

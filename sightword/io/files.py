@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ import re
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -96,10 +98,15 @@ def atomic_file(path: Pathish) -> Iterator[Path]:
 def atomic_folder(path: Pathish) -> Iterator[Path]:
     """Yield an empty temporary folder beside ``path``, whose parent is made; on success it replaces ``path``.
 
-    The OSError of a full disk names the file below ``path``.
+    The OSError of a full disk names the file below ``path``. Temporary folders that killed processes left beside
+    ``path`` are removed, once nothing in them has changed for two days.
     """
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
+    for left in final.parent.glob(f".{glob.escape(final.name[:40])}.{'[0-9a-f]' * 12}.tmp"):
+        with contextlib.suppress(FileNotFoundError):  # another process ends just now
+            if max(one.stat().st_mtime for one in (left, *left.rglob("*"))) < time.time() - 2 * 86_400:
+                _remove(left)
     temporary = temporary_name(final)
     try:
         with _naming(temporary, final):

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -53,6 +54,18 @@ def test_a_folder_replaces_the_earlier_one_whole(tmp_path):
         (folder / "new").write_text("3")
     assert names(final) == ["new"]
     assert names(tmp_path) == ["out"]
+
+
+def test_left_temporary_folder_goes_after_two_days(tmp_path):
+    for age, name in enumerate(["now", "yesterday", "before", "busy"]):
+        left = tmp_path / f".out.{age:012x}.tmp"
+        left.mkdir()
+        (left / "x").write_text(name)
+        for path in (left / "x", left)[name == "busy" :]:
+            os.utime(path, (time.time() - age * 87_000,) * 2)
+    with files.atomic_folder(tmp_path / "out") as folder:
+        (folder / "x").write_text("whole")
+    assert sorted(path.read_text() for path in tmp_path.glob("*/x")) == ["busy", "now", "whole", "yesterday"]
 
 
 def test_a_folder_that_cannot_be_put_in_place_leaves_the_earlier_one(tmp_path, monkeypatch):

@@ -138,6 +138,7 @@ def test_shard_in_a_bucket_is_copied_and_a_killed_copy_goes_on(shards, front, fo
         write_resized(folder / "resized", sources, SMALL)
     assert "thesecretofatest" not in str(caught.value)
     assert not (folder / "resized").exists()
+    assert not (folder / "resized.tmp/rows").exists()
     front.fault = lambda _method, _path: ""
     front.clear()
     write_resized(folder / "resized", sources, SMALL)
