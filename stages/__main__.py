@@ -14,7 +14,6 @@ A stage does not import the launcher: nothing here can change its outputs.
 from __future__ import annotations
 
 import argparse
-import errno
 import logging
 import os
 import signal
@@ -86,10 +85,10 @@ def main() -> None:
             raise
         _fail(name, told)
     except OSError as error:
-        if error.errno not in (*FULL, errno.EACCES, errno.EROFS):
+        if not error.filename and error.errno not in FULL:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        what = f"{os.strerror(error.errno)}{where}. Nothing half-written is left."
+        what = f"{error.strerror}{where}. Nothing half-written is left."
         todo = "`sightword doctor` checks the folders, and names the variables for others."
         _fail(name, SightwordError(what, todo=todo))
     except KeyboardInterrupt:

@@ -283,9 +283,10 @@ def retrieve(url: str, path: Path, *, begins: str = "", progress: bool = False) 
     DownloadError: the file cannot be downloaded, or its sha256 does not begin with the hex digits ``begins``.
     """
     part = path.with_name(path.name + ".part")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(part.with_suffix(".lock")) as lock, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(FileLock(part.with_suffix(".lock")))
         stack.callback(Path(lock.lock_file).unlink, missing_ok=True)
         transfer = Resuming(part, checked=bool(begins), progress=progress)
         while not path.exists():  # another process may have downloaded the file meanwhile

@@ -46,8 +46,8 @@ _WAIT = 0.5
 """Seconds to wait for a lock that another process is just removing."""
 _STATE, _PROGRESS = "state", "progress"
 _DAMAGE = (
-    *(safetensors.SafetensorError, FileFormatError, OSError, AttributeError),
-    *(KeyError, TypeError, ValueError, RuntimeError),
+    *(safetensors.SafetensorError, FileFormatError),
+    *(AttributeError, KeyError, TypeError, ValueError, RuntimeError),
 )
 
 
@@ -125,11 +125,16 @@ class Checkpoint:
         write_summed(self.folder, _STATE, safetensors.torch.save(plain, {_PROGRESS: about}))
 
     def load(self) -> tuple[Progress, dict[str, torch.Tensor]] | None:
-        """Return the last complete state, or None at the start; a damaged checkpoint is reported and set aside."""
+        """Return the last complete state, or None at the start; a damaged checkpoint is reported and set aside.
+
+        FileFormatError or OSError if the disk does not give it.
+        """
         try:
             states = [_read(path) for path in summed(self.folder, _STATE)]
             return max(states, key=lambda state: state[0].steps, default=None)
         except _DAMAGE as error:
+            if isinstance(error.__context__, OSError):
+                raise
             aside = self.folder.with_name(self.folder.name + DAMAGED)
             shutil.rmtree(aside, ignore_errors=True)
             self.folder.rename(aside)
@@ -261,6 +266,8 @@ def _take(folder: Path, *, seconds: float) -> FileLock | None:
         lock.acquire()
     except Timeout:
         return None
+    except OSError as error:  # that of a file system without locks has no name
+        raise OSError(error.errno, error.strerror, lock.lock_file) from None
     return lock
 
 

@@ -121,6 +121,15 @@ def test_lack_of_memory_is_one_message(repository, project, monkeypatch, library
     assert done.stderr.count("\n") == 1
 
 
+def test_fault_of_a_named_file_is_one_message(repository, project, monkeypatch):
+    (project / "plain").touch()
+    monkeypatch.setattr("stages.captions.work", lambda _: (project / "plain/in").mkdir())
+    done = run_here(repository, project, "captions")
+    assert done.returncode == 1
+    assert re.match(r"captions: Not a directory \(.*plain/in\)\. Nothing half-written is left\.", done.stderr)
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_after_an_interruption_the_message_tells_the_way_back(repository, project, monkeypatch, number):
     (project / "dvc.yaml").write_text((repository / "dvc.yaml").read_text())

@@ -4,6 +4,7 @@ process; what nobody needs is cleared away, and nothing else.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -14,14 +15,17 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import safetensors
 import safetensors.torch
 import torch
+from filelock import FileLock
 from small_tasks import run
 
+from sightword.errors import FileFormatError
 from sightword.io.saved import write_summed
 from sightword.training.checkpoint import Checkpoint, Progress, clear, open_checkpoint, take_folder
 
@@ -83,6 +87,21 @@ def test_of_two_whole_states_the_later_is_taken(tmp_path) -> None:
     found = checkpoint.load()
     assert found is not None
     assert found[0].steps == 10
+
+
+def test_checkpoint_that_the_disk_does_not_give_stays(tmp_path, monkeypatch) -> None:
+    Checkpoint(tmp_path).save(Progress(1), {"weights": torch.ones(3)})
+    monkeypatch.setattr("hashlib.file_digest", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        Checkpoint(tmp_path).load()
+    monkeypatch.undo()
+    assert Checkpoint(tmp_path).load()
+
+
+def test_folder_of_a_disk_without_locks_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(FileLock, "acquire", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+    with pytest.raises(OSError, match=r"No locks available: '.*name\.lock'"), take_folder(tmp_path, "name"):
+        pass
 
 
 @pytest.mark.parametrize(
