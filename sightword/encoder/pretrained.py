@@ -131,5 +131,5 @@ def from_hub(name: str, revision: str | None = None) -> Path:
         raise EncoderError("is no encoder of Sightword (encoder.json is missing)", where=name, todo=todo) from None
     except errors.HFValidationError as error:
         raise EncoderError(f"is no name of the hub ({first_line(error)})", where=name) from None
-    except (errors.HfHubHTTPError, OSError) as error:
+    except errors.HfHubHTTPError.__bases__ as error:  # type: ignore[misc] # OSError, and HTTPError of the hub's client
         raise DownloadError(f"cannot be downloaded ({first_line(error)})", where=name) from None

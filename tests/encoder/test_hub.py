@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from unittest.mock import Mock
 
 import huggingface_hub as hub
 import numpy as np
@@ -171,6 +172,14 @@ def test_what_the_hub_has_not_is_one_sentence(server, monkeypatch, name, change,
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", kind is DownloadError)
     with pytest.raises(kind, match=said):
         SentenceEncoder.from_pretrained(name)
+
+
+@pytest.mark.parametrize("error", ["ProxyError", "RemoteProtocolError"])
+def test_fault_of_the_connection_is_one_sentence(server, monkeypatch, error) -> None:
+    raised = getattr(sys.modules[hub.errors.HfHubHTTPError.__bases__[0].__module__], error)("no")
+    monkeypatch.setattr(hub, "hf_hub_download", Mock(side_effect=raised))
+    with pytest.raises(DownloadError, match=r"someone/small: cannot be downloaded \(no\)"):
+        SentenceEncoder.from_pretrained("someone/small")
 
 
 def test_without_the_extra_its_name_is_told(monkeypatch, tmp_path) -> None:
