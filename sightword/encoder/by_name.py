@@ -15,6 +15,7 @@ from sightword.encoder.pretrained import find_encoder, is_named, no_such_encoder
 from sightword.errors import EncoderError
 from sightword.io.files import Pathish
 from sightword.io.modules import import_here
+from sightword.io.saved import as_folder
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +56,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
         EncoderError: there is no such encoder, it cannot be loaded, or it cannot encode.
         SemanticsError: the file holds no word vectors.
     """
-    path = Path(name)
+    path = as_folder(name)
     if lower_case and not name.endswith(WORD_VECTORS):
         raise EncoderError("does not look words up: lower case is for word vectors", where=name)
     if name.endswith(WORD_VECTORS) and not path.is_dir():
@@ -79,7 +80,7 @@ def open_encoder(name: str, *, batch_size: int | None = None, lower_case: bool =
 
 def folder_and_space(name: Pathish) -> tuple[Path, str | None]:
     """Return the folder and the space of ``FOLDER:SPACE``; without an encoder in FOLDER, the name and None."""
-    folder, colon, space = str(name).rpartition(":")
+    folder, colon, space = str(as_folder(name)).rpartition(":")
     if colon and not Path(name).is_dir() and (Path(folder) / "encoder.json").is_file():
         return Path(folder), space
     return Path(name), None

@@ -139,6 +139,8 @@ def _built(
         parts.append(_built(part, one, kind) if "parts" in one else part(one))
     combine, renormalise = entry(about, "combine", str), entry(about, "renormalise", bool)
     notes, shares = entry(about, "notes", dict), entry(about, "shares", list)
+    for name in {"features", "training"} & notes.keys():
+        entry(notes, name, dict)
     try:
         return kind(parts, combine, renormalise, notes, shares=shares, **spaces)  # type: ignore[arg-type]  # checked there
     except EncoderError as error:

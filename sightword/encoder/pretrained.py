@@ -87,7 +87,7 @@ def require_encoder(place: Path) -> None:
 def is_hub_name(name: str) -> bool:
     """Return whether a text is like a name of the hub, and no path: its first part is no folder."""
     found = re.fullmatch(r"(\w[\w.-]*)/\w[\w.-]*(@\S+)?", name)
-    return found is not None and found[1] != "models" and not Path(found[1]).is_dir()
+    return found is not None and found[1] != "models" and not os.path.isdir(found[1])  # noqa: PTH112
 
 
 def from_hub(name: str, revision: str | None = None) -> Path:

@@ -12,6 +12,7 @@ from sightword import machine
 from sightword.errors import SearchError
 from sightword.features.settings import is_weights_file  # without its packages, the public name names the extra
 from sightword.io.files import sha256_file
+from sightword.io.opening import is_inside
 from sightword.io.saved import as_folder
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _weights_files(parts: Sequence[Mapping[str, Any]], own: Path | None, folder:
         what, todo = f"has the sha256 {given}, and none of the networks' weights has", "Give the file of one of them."
         raise SearchError(what, where=own, expected=" or ".join(filter(None, hashes)), todo=todo)
     names = [str(part.get("weights", "")) for part in parts]
-    files = [Path(folder, name) if folder and is_weights_file(name) else None for name in names]
+    files = [Path(folder, name) if folder and is_weights_file(name) and is_inside(name) else None for name in names]
     return [
         own if own and sha256 == given else file if file and file.is_file() else None
         for file, sha256 in zip(files, hashes, strict=True)

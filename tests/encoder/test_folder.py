@@ -55,6 +55,7 @@ def with_shape(**entries):
     [
         (with_shape(hidden=8), "belongs to another network"),
         ({"parts": [{}]}, "it has no weights"),
+        *[({"notes": {name: [1]}}, f"{name} is [1]; expected an object") for name in ("features", "training")],
         ({"parts": [{**PART, "weights": "../encoder/part-1.safetensors"}]}, "does not list '../encoder/part-1"),
         ({"parts": [{**PART, "features_width": "7"}]}, "features_width is '7'"),
         ({"similarity": "order"}, "similarity is 'order'; expected 'dot', as its parts have it"),

@@ -35,6 +35,10 @@ def test_an_unknown_name(store):
     for name in ("", "a" * 5000, "a\0b", "\ud800"):
         with pytest.raises(EncoderError, match="no such encoder"):
             SentenceEncoder.from_pretrained(name)
+    for name in (f"{'a' * 300}/b", f"{'a' * 300}.txt", f"{'a' * 300}:b"):
+        for use in (SentenceEncoder.from_pretrained, open_encoder, open_with_pictures):
+            with pytest.raises(EncoderError):
+                use(name)
     for name in (None, 5, b"flickr8k", ["flickr8k"]):
         with pytest.raises(EncoderError, match="expected the path of a folder"):
             SentenceEncoder.from_pretrained(name)

@@ -27,7 +27,7 @@ from sightword.io.files import write_table
 from sightword.model.encoders import Encoders
 from sightword.model.settings import ModelSettings
 from sightword.search.catalogue import Caption, build
-from sightword.search.opening import Table, open_search
+from sightword.search.opening import Table, _weights_files, open_search
 from sightword.search.searcher import QUANTILE, KeptCaptions, PictureHit, Searcher, unrelated
 from sightword.storage.store import Store
 from tools import search_strip
@@ -115,6 +115,14 @@ def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
     }
     assert {*found.catalogue.pictures} == {*world.table().image_ids} - hidden
     assert not hidden.intersection(picture for caption in found.catalogue.captions for picture in caption.pictures)
+
+
+def test_weights_that_notes_name_lie_in_their_folder(tmp_path):
+    (tmp_path / "own.pth").touch()
+    (tmp_path / "in").mkdir()
+    parts = [{"weights": name} for name in ("own.pth", "../own.pth", "a" * 5000 + ".pth", "a\0.pth")]
+    assert _weights_files(parts, None, tmp_path) == [tmp_path / "own.pth", None, None, None]
+    assert _weights_files(parts, None, tmp_path / "in") == [None] * 4
 
 
 def test_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, monkeypatch):
