@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -85,26 +85,8 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         todo = "Put the pictures there or correct corpus.pictures; set corpus.require_pictures to false when the "
         todo += "features come precomputed."
         raise CorpusError("the folder of pictures does not exist", where=root, todo=todo)
-    files: dict[str, bool] = {}  # whether the file is a circular link
-    entered: set[str] = set()
-    waiting = [""]
-    while waiting:
-        inner = waiting.pop()
-        real = os.path.realpath(root / inner)
-        if real in entered:
-            continue
-        entered.add(real)
-        try:
-            with os.scandir(root / inner) as entries:
-                for entry in entries:
-                    if entry.name.startswith("._"):  # macOS writes them beside the files
-                        continue
-                    if is_folder := _is_folder(entry):
-                        waiting.append(f"{inner}{entry.name}/")
-                    else:
-                        files[inner + entry.name] = is_folder is None
-        except OSError as error:
-            raise CorpusError(f"cannot be listed ({error.strerror})", where=root / inner) from None
+    # whether the file is a circular link; macOS writes ._* beside the files
+    files = {name: _is_folder(one) is None for name, one in walk(root) if not one.name.startswith("._")}
     # Python represents the invalid bytes of file names as surrogates.
     misnamed = {name for name in files if any("\ud800" <= character <= "\udfff" for character in name)}
     return Listing(
@@ -113,6 +95,41 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         frozenset(os.fsencode(name).decode("utf-8", "backslashreplace") for name in misnamed),
         frozenset(name for name, circular in files.items() if circular and name not in misnamed),
     )
+
+
+def _refuse(error: OSError) -> None:
+    raise CorpusError(f"cannot be listed ({error.strerror})", where=error.filename) from None
+
+
+def walk(
+    root: Path, enters: Callable[[str], bool] = lambda _: True, failed: Callable[[OSError], object] = _refuse
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield the files below a folder, in which linked folders are entered after the others, each once.
+
+    Args:
+        root: the folder; files have their POSIX paths below it.
+        enters: whether a folder below it is entered, by its path.
+        failed: called with the error of a folder that cannot be listed, which is a CorpusError unless given.
+    """
+    entered: set[str] = set()
+    waiting, links = [""], list[str]()
+    while waiting or links:
+        inner = waiting.pop() if waiting else links.pop(0)
+        if (real := os.path.realpath(root / inner)) in entered:
+            continue
+        entered.add(real)
+        try:
+            with os.scandir(root / inner) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            failed(error)
+            continue
+        for entry in found:
+            path = f"{inner}{entry.name}"
+            if not _is_folder(entry):
+                yield path, entry
+            elif enters(path):
+                (links if entry.is_symlink() else waiting).append(f"{path}/")
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:

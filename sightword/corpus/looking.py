@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sightword.corpus.columns import BINARY, NAMES, Role, columns_of, layout
 from sightword.corpus.flickr8k import CAPTIONS
-from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures
+from sightword.corpus.listing import PICTURE_SUFFIXES, list_pictures, walk
 from sightword.corpus.reading import read_corpus
 from sightword.corpus.records import Corpus, split_of
 from sightword.corpus.settings import CorpusSettings, NoSplitError
@@ -105,7 +105,7 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
             raise CorpusError(f"the name of {lost} has no split, and COCO's JSON is not divided", where=path, todo=todo)
         listed = {split: [name for name, one in splits.items() if one == split] for split in SPLITS}
         return {"format": "coco", **{f"coco_{split}": some for split, some in listed.items()}}
-    every = names if path.is_file() else [name for _, _, inner in os.walk(folder) for name in inner]
+    every = names if path.is_file() else [one.name for _, one in walk(folder)]
     stems = {name.removesuffix(".tar") for name in every if name.endswith(".tar")}
     if any(f"{stem}.parquet" in every for stem in stems):  # img2dataset's shards, each with its table
         return {"format": "shards"}

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from sightword import machine
 from sightword.compute.processes import ordered_map
-from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures
+from sightword.corpus.listing import PICTURE_SUFFIXES, Listing, list_pictures, walk
 from sightword.corpus.records import Caption, Image, split_of
 from sightword.corpus.settings import Drawn
 from sightword.errors import CorpusError
@@ -111,8 +111,8 @@ class Shards(Drawn):
             listed = list_pictures(root, required=True)
             found = dict(listed.places) if listed else {}
         else:
-            above, files = (root.parent, [root]) if root.is_file() else (root, [*root.rglob("*.tar")])
-            found = {path.relative_to(above).as_posix(): Place(str(path)) for path in files}
+            above, names = (root.parent, [root.name]) if root.is_file() else (root, [name for name, _ in walk(root)])
+            found = {name: Place(str(above / name)) for name in names}
         shards = sorted(name for name in found if name.endswith(".tar") and not Path(name).name.startswith("._"))
         if not shards:
             todo = "Put the .tar files there and name the folder in corpus.pictures, or list those of a bucket."

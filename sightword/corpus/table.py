@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from tqdm import tqdm
 
 from sightword.corpus.columns import AGAIN, BINARY, TODO, Layout, Role, columns_of, is_bytes, layout, opened
 from sightword.corpus.flickr8k import numbered_captions
-from sightword.corpus.listing import Listing
+from sightword.corpus.listing import Listing, walk
 from sightword.corpus.records import Caption, Image, check_path, split_name, split_of
 from sightword.corpus.settings import Drawn, within
 from sightword.errors import CorpusError
@@ -102,16 +101,14 @@ class Listed(Drawn):
                 raise CorpusError(f"has no file {self.file} (corpus.file)", where=self.folder)
             return sorted(path.relative_to(self.folder).as_posix() for path in files)
         pictures = Path(self.pictures)
-        found: list[str] = []
-        for above, folders, names in os.walk(self.folder):
-            inner = Path(above)
+
+        def own(path: str) -> bool:
             # a folder of pictures alone has no tables, and hidden folders are those of programs
-            folders[:] = sorted(one for one in folders if not one.startswith(".") and inner / one != pictures)
-            for name in names:
-                is_table = BINARY.fullmatch(name) or (inner == self.folder and TEXT.fullmatch(name))
-                if is_table and not name.startswith(".") and inner / name != pictures:
-                    found.append((inner / name).relative_to(self.folder).as_posix())
-        return sorted(found)
+            return not Path(path).name.startswith(".") and self.folder / path != pictures
+
+        names = (path for path, _ in walk(self.folder, own) if own(path))
+        # tables of text in the folder itself alone
+        return sorted(name for name in names if BINARY.fullmatch(name) or ("/" not in name and TEXT.fullmatch(name)))
 
     def tables(self) -> dict[str, Path | Place]:
         """Return the tables by name, of ``path`` or of a bucket; CorpusError as of :meth:`files`."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from sightword.corpus.listing import PICTURE_SUFFIXES
+from sightword.corpus.listing import PICTURE_SUFFIXES, walk
 from sightword.errors import FileFormatError, SearchError
 from sightword.images import shards
 from sightword.images.decode import RejectError, decode, read_file
@@ -48,7 +48,7 @@ def existing_folder(folder: Pathish, expected: str) -> Path:
 
 
 def list_pictures(folder: Pathish) -> list[Source]:
-    """Return the picture files of a folder and the folders in it, sorted; ids are their paths below the folder.
+    """Return the picture files of a folder and the folders in it, also linked ones, sorted; ids are paths below it.
 
     Files whose names begin with a dot, and files in such folders, are left out.
 
@@ -56,21 +56,21 @@ def list_pictures(folder: Pathish) -> list[Source]:
         SearchError: the folder does not exist or is a file, or holds no picture file.
     """
     place, found = existing_folder(folder, "a folder of picture files"), []
-    for above, folders, names in os.walk(
-        place, onerror=lambda error: log.warning("folder %s left out: %s", error.filename, error.strerror)
+
+    def shown(path: str) -> bool:
+        return not path.rpartition("/")[2].startswith(".")
+
+    for image_id, _ in walk(
+        place, shown, lambda error: log.warning("folder %s left out: %s", error.filename, error.strerror)
     ):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if name.startswith(".") or not name.lower().endswith(_ENDINGS):
-                continue
-            path = Path(above) / name
-            image_id = path.relative_to(place).as_posix()
-            try:
-                image_id.encode()
-            except UnicodeEncodeError:
-                log.warning("picture %s left out: its name is not UTF-8", ascii(image_id))
-                continue
-            found.append(Source(image_id, str(path)))
+        if not shown(image_id) or not image_id.lower().endswith(_ENDINGS):
+            continue
+        try:
+            image_id.encode()
+        except UnicodeEncodeError:
+            log.warning("picture %s left out: its name is not UTF-8", ascii(image_id))
+            continue
+        found.append(Source(image_id, str(place / image_id)))
     if not found:
         expected = f"files that end in {', '.join(_ENDINGS)}"
         raise SearchError("holds no picture files", where=place, expected=expected)

@@ -19,7 +19,7 @@ from pipeline import pipelines
 from pipeline.params import params_file, reference
 from sightword.captions.settings import CaptionsSettings
 from sightword.captions.table import read_captions, read_texts
-from sightword.corpus.listing import Listing, list_pictures
+from sightword.corpus.listing import Listing, list_pictures, walk
 from sightword.corpus.reading import clean, read_corpus
 from sightword.corpus.records import Caption, Corpus, Image, check_path
 from sightword.corpus.settings import FORMATS, CorpusSettings, read_list
@@ -27,6 +27,7 @@ from sightword.errors import CaptionsError, CorpusError, ParamsError
 from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
 from sightword.evaluation.semantics.results import bare
 from sightword.io.opening import lines
+from sightword.search.picture_files import list_pictures as photographs
 from sightword.settings import BESIDE, SPLITS, Settings
 from stages import captions as stage_captions
 from stages import corpus as stage_corpus
@@ -106,6 +107,26 @@ def test_linked_folders_are_listed_without_loops(tmp_path: Path) -> None:
     assert listing is not None
     assert listing.files == {"a.jpg", "sub/b.jpg", "linked/c.jpg"}
     assert listing.circular == listing.misnamed == set()
+
+
+def test_linked_folder_is_read_by_every_reader(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data").mkdir()
+    os.symlink(tmp_path / "elsewhere", tmp_path / "data/a-link")
+    os.symlink(tmp_path / "data", tmp_path / "elsewhere/loop")
+    for name in ("train.parquet", "0.tar", "a.jpg"):
+        (tmp_path / "elsewhere" / name).touch()
+    options = {"path": str(tmp_path / "data"), "pictures": str(tmp_path / "data")}
+    assert CorpusSettings(format="table", **options).files() == ["a-link/train.parquet"]
+    assert [*CorpusSettings(format="shards", **options).shards()] == ["a-link/0.tar"]
+    assert [source.image_id for source in photographs(tmp_path / "data")] == ["a-link/a.jpg"]
+
+
+def test_folder_comes_before_a_link_to_it(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/x.jpg").touch()
+    os.symlink("b", tmp_path / "a")
+    assert [name for name, _ in walk(tmp_path)] == ["b/x.jpg"]
 
 
 def test_odd_names_and_circular_links_are_listed_apart(tmp_path: Path) -> None:
