@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,14 @@ E, N, C = "entailment", "neutral", "contradiction"
 
 def pairs_of(*rows, source="here"):
     return SentencePairs.of([(*row, source) for row in rows])
+
+
+def test_one_long_premise_costs_its_own_letters():
+    tracemalloc.start()
+    numbers = premise_numbers(["dog " * 25_000, *["a cat", "A cat"] * 500])
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    tracemalloc.stop()
+    assert numbers.tolist() == [1] + [0] * 1000
 
 
 def test_a_confusion_by_hand():

@@ -74,7 +74,8 @@ def premise_numbers(premises: Sequence[str]) -> NDArray[np.int64]:
     Most premises of SNLI have three pairs, which are alike: intervals and tests take them together.
     """
     keys = {text: premise_key(text) for text in set(premises)}
-    return np.unique([keys[text] for text in premises], return_inverse=True)[1].astype(np.int64)
+    # As objects: an array of texts takes four bytes for each letter of the longest, for every text.
+    return np.unique(np.array([keys[text] for text in premises], object), return_inverse=True)[1].astype(np.int64)
 
 
 def in_training(pairs: SentencePairs, train: SentencePairs) -> Bools:

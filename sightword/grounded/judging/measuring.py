@@ -410,7 +410,7 @@ def _transfer(
     """
     for task in material.tasks:
         tested = task.train if task.test is None else task.test
-        first = np.unique(tested.first, return_inverse=True)[1]
+        first = np.unique(np.array(tested.first, object), return_inverse=True)[1]
         vectors = embed_spaces(encoder, task.sentences(), ["sentence"])["sentence"]
         entry, right = classify(task, vectors, kfold=settings.kfold, seed=settings.seed)
         if material.seen is not None:
