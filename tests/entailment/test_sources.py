@@ -187,6 +187,14 @@ def test_the_counts_name_premises_that_training_has(tables):
     assert counts["test"]["pairs_with_premise_in_training"] == pytest.approx(100 / 3, abs=1e-4)
 
 
+def test_test_pairs_that_dev_has_too_are_told(tables, caplog):
+    same = [Source(format="table", path=str(tables / "dev.tsv"))]
+    split_pairs(settings_of(tables))
+    assert not caplog.text
+    split_pairs(settings_of(tables, test=same))
+    assert "6 of 6 test pairs are dev pairs too" in caplog.text
+
+
 def test_a_smaller_part_of_training_is_in_a_larger_one(tables):
     sizes = (5, 11, 34)
     parts = [split_pairs(settings_of(tables, size=size))[0]["train"] for size in sizes]

@@ -206,7 +206,7 @@ def test_edges_of_other_relations_are_told(tmp_path, caplog):
         read_edges(tmp_path / "edges.csv", ["part"])
 
 
-def test_given_lists(tmp_path):
+def test_given_lists(tmp_path, caplog):
     head = "hyponym\thypernym\tlabel\n"
     (tmp_path / "dev.tsv").write_text(head + "a\tc\t1\na\tb\t0\n")
     (tmp_path / "test.tsv").write_text(head + "b\tc\t1\nc\tb\t0\n")
@@ -216,6 +216,12 @@ def test_given_lists(tmp_path):
     assert sorted(zip(pairs["train"].hyponyms, pairs["train"].hypernyms, strict=True)) == [(0, 1), (3, 2)]
     assert counts["dev"]["mislabelled"] == 100.0  # a is below b: counted, and kept
     assert pairs["dev"].replaced.tolist() == [0, 2]
+    assert not caplog.text
+    split(taxonomy, settings.model_copy(update={"test_pairs": "dev.tsv"}))
+    assert "2 of 2 test pairs are dev pairs too" in caplog.text
+    (tmp_path / "train.tsv").write_text(head + "a\tb\t0\n")
+    with pytest.raises(CorpusError, match="one label only; expected true pairs"):
+        split(taxonomy, settings.model_copy(update={"train_pairs": "train.tsv"}))
     (tmp_path / "test.tsv").write_text(head + "d\tb\t1\nb\ta\t0\n")
     with pytest.raises(CorpusError, match="pair 1 is labelled true, and the closure of x lacks it: d -> b"):
         split(taxonomy, settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +21,8 @@ from sightword.io.files import json_lines, member
 from sightword.io.tables import Table, check_bare
 from sightword.messages import quote
 from sightword.settings import SPLITS
+
+log = logging.getLogger(__name__)
 
 Row = tuple[str, str, str, str]
 """The place of a pair for messages, its premise, its hypothesis, and its label as the file spells it."""
@@ -52,6 +55,9 @@ def split_pairs(settings: SentencePairsSettings) -> tuple[dict[str, SentencePair
             which = "not entailed" if pairs.entailed.any() else "entailed"
             todo = f"Look at pairs.{name}."
             raise SemanticsError(f"the split {name} has no pair that is {which}", expected="both classes", todo=todo)
+    dev, test = ([*zip(splits[name].premises, splits[name].hypotheses, strict=True)] for name in ("dev", "test"))
+    if again := sum(map({*dev}.__contains__, test)):
+        log.warning("pairs: %d of %d test pairs are dev pairs too, which choose the threshold", again, len(test))
     return splits, {name: _counts(splits, name, undecided[name]) for name in SPLITS}
 
 

@@ -235,14 +235,21 @@ def _given(rows: Sides, true: PairSet, taxonomy: Taxonomy, settings: TaxonomySet
             low, high = (taxonomy.names[side[strange[0]]] for side in (part.hyponyms, part.hypernyms))
             lacks = f"is labelled true, and the closure of {settings.path} lacks it: {low} -> {high}"
             raise CorpusError(f"pair {strange[0] + 1} {lacks}", where=path)
-        if name != "train" and (part.labels.all() or not part.labels.any()):
-            raise CorpusError("has pairs of one label only", where=path, expected="true and false pairs")
+        if not part.labels.any() or (name != "train" and part.labels.all()):
+            expected = "true pairs" if name == "train" else "true and false pairs"
+            raise CorpusError("has pairs of one label only", where=path, expected=expected)
+    dev, test = parts["dev"], parts["test"]
+    again = PairSet(dev.hyponyms, dev.hypernyms, true.concepts).has(test.hyponyms, test.hypernyms)
+    if again.any():
+        log.warning(
+            "taxonomy: %d of %d test pairs are dev pairs too, which choose the threshold", sum(again), len(again)
+        )
     if "train" in parts:
         low, high, labels, layout = parts["train"]
         train = _all_true((low, high), labels, layout)
     else:
-        train = _all_true(rows, _without(rows, [parts["dev"], parts["test"]], true.concepts), parts["test"].layout)
-    return {"train": train, "dev": parts["dev"], "test": parts["test"]}
+        train = _all_true(rows, _without(rows, [dev, test], true.concepts), test.layout)
+    return {"train": train, "dev": dev, "test": test}
 
 
 def _without(rows: Sides, parts: list[PairList], concepts: int) -> NDArray[np.int64]:
