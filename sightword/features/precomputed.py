@@ -82,7 +82,8 @@ def _read(settings: FeaturesSettings, name: str, order: Order) -> tuple[FeatureT
         if settings.precomputed_ids and isinstance(settings.precomputed, str):
             what = f"holds its ids itself, and features.precomputed_ids is {settings.precomputed_ids}"
             raise FeaturesError(what, where=source, expected="precomputed_ids: ''")
-        return read_features(source), sha256_file(source)
+        todo = "Take the file of a stage features, or write the vectors by numpy.save."
+        return read_features(source, todo), sha256_file(source)
     features = _vectors(source)
     if settings.precomputed_ids == ORDER:
         features, ids = _in_order(features, [image_id for image_id, _ in order], source)

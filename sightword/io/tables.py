@@ -133,7 +133,8 @@ def cells(
                 yield begins, row
             begins = first + reader.line_num
     except csv.Error as reason:
-        what, remedy = f"is not valid CSV ({reason})", "Look for a quotation mark without its partner."
+        what, remedy = f"is not valid CSV ({reason})", "Look for a quotation mark without its partner"
+        remedy += ", or shorten the cell." if "larger" in str(reason) else "."
         raise error(what, where=f"{path}, line {begins}", todo=remedy) from None
 
 

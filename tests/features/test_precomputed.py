@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 
@@ -33,6 +34,14 @@ def test_rows_go_to_their_pictures(tmp_path, given) -> None:
     assert table.attributes["origin"].startswith("precomputed: x.npy (sha256 ")
     assert table.attributes["precision"] == "float16"
     assert table.attributes["backbone"] == ""
+
+
+def test_hdf5_of_another_program_is_told_with_a_remedy(tmp_path, given) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["features"] = VALUES
+    settings = given.model_copy(update={"precomputed": "x.h5", "precomputed_ids": ""})
+    with pytest.raises(FileFormatError, match=r"a file of another program .*write the vectors by numpy\.save"):
+        convert(tmp_path / "out.h5", IDS, settings)
 
 
 def test_missing_rows_are_counted_and_named(tmp_path, given) -> None:

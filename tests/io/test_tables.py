@@ -90,7 +90,7 @@ def test_any_table_that_csv_writes_is_read_back(tmp_path: Path) -> None:
         ("word,kind\n  ,b\n", "line 2: word is empty. Fill the cell in, or delete the row"),
         ('word,kind\n"a\nb",c\n"d,e\nf,g\n', r"line 4: is not valid CSV \(unexpected end of data\)"),
         ('word,kind\n"a" b,c\n', "line 2: is not valid CSV"),
-        (f"word,kind\n{200_000 * 'a'},b\n", "line 2: is not valid CSV"),
+        (f"word,kind\n{200_000 * 'a'},b\n", r"line 2: is not valid CSV .*, or shorten the cell\."),
         ("word,kind\na\rb,c\n", "line 2: is not valid CSV"),
         ("word,kind\na,b\nword,kind\nc,d\n", "line 3: repeats the header"),
         ("kind\tword\nb\ta\nKIND\t word\n", "line 3: repeats the header"),

@@ -145,16 +145,18 @@ def write_features(
             file.attrs["zero_rows"] = zero_rows
 
 
-def read_features(path: Pathish) -> FeatureTable:
-    """Read and check ``features.h5``; FileFormatError if it is missing, of another schema, not complete or damaged."""
+def read_features(path: Pathish, again: str = AGAIN) -> FeatureTable:
+    """Read and check ``features.h5``; FileFormatError, with the remedy ``again``, if it is missing, of another schema,
+    not complete or damaged.
+    """
     expected, first = "a features file of this Sightword", "Run the stage features first."
-    with opened(path, expected=expected, first=first, again=AGAIN) as (attributes, datasets, checksum):
+    with opened(path, expected=expected, first=first, again=again) as (attributes, datasets, checksum):
         schema = attributes.get("schema")
         if schema != SCHEMA or not attributes.get("complete") or not set(_TABLES) <= set(datasets):
             what = f"has the schema {quote(schema)}" if schema != SCHEMA else "was not written to its end"
-            raise FileFormatError(what, where=path, expected=f"{SCHEMA}, whole", todo=AGAIN)
+            raise FileFormatError(what, where=path, expected=f"{SCHEMA}, whole", todo=again)
         tables = {
-            name: read_rows(datasets[name], slice(None), AGAIN) for name in (*_TABLES, _REJECTED) if name in datasets
+            name: read_rows(datasets[name], slice(None), again) for name in (*_TABLES, _REJECTED) if name in datasets
         }
     try:
         kind = tables["features"].dtype.kind, tables["features"].ndim, len({len(tables[name]) for name in _TABLES})
@@ -162,7 +164,7 @@ def read_features(path: Pathish) -> FeatureTable:
             raise ValueError("its tables are no features with ids")
         texts = {name: list(map(bytes.decode, tables[name].tolist())) for name in tables if name != "features"}
     except (TypeError, ValueError) as error:  # of another program, which wrote the checksum too
-        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=AGAIN) from None
+        raise FileFormatError(f"is damaged ({first_line(error)})", where=path, todo=again) from None
     rejected = frozenset(texts.get(_REJECTED, []))
     attributes = attributes | {"checksum": checksum}
     return FeatureTable(tables["features"], texts["image_id"], texts["sha256"], attributes, rejected)
