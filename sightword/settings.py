@@ -24,6 +24,8 @@ SEALED = "sealed"
 """The name of the split of held-out training pictures (``corpus.seal``)."""
 BESIDE = "beside"
 """The name of the split of captions whose pictures are not in the corpus (``corpus.beside``)."""
+LONGEST_TEXT = 10_000
+"""The most characters of a caption, or of a sentence of ordered text."""
 MAX_SEED = 2**32 - 1
 """The largest seed that all random generators in use accept."""
 MOST = 10**8

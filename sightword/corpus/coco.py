@@ -96,7 +96,7 @@ def _read_file(
     for entry, where in annotations:
         image, key = member(entry, "image_id", int, where, CorpusError), member(entry, "id", int, where, CorpusError)
         name = picture_of.get(image, f"image_id {image}")
-        found.append((key, Caption(name, str(key), member(entry, "caption", str, where, CorpusError), where)))
+        found.append((key, Caption(name, str(key), _text(entry, "caption", where), where)))
     if not found:
         raise CorpusError("holds no captions: `annotations` is empty", where=path, todo=_TODO)
     captions += [caption for _, caption in sorted(found, key=lambda pair: pair[0])]
@@ -157,9 +157,16 @@ class Karpathy(CorpusSettings):
         return with_names(images, captions, name_of)
 
 
+def _text(entry: Any, key: str, where: str) -> str:
+    """Return a caption; that of null is empty, as in tables, and is dropped."""
+    if isinstance(entry, dict) and key in entry and entry[key] is None:
+        return ""
+    return member(entry, key, str, where, CorpusError)
+
+
 def _words(sentence: Any, text: Literal["raw", "tokens"], where: str) -> str:
     if text == "raw":
-        return member(sentence, "raw", str, where, CorpusError)
+        return _text(sentence, "raw", where)
     tokens = member(sentence, "tokens", list, where, CorpusError)
     if not all(isinstance(token, str) for token in tokens):
         raise CorpusError("tokens is not a list of texts", where=where)

@@ -1,11 +1,12 @@
 """The way from a published corpus to clean records, and to captions of pictures that are not in the corpus.
 
 Readers only read; :func:`clean` decides for all formats what is kept. Dropped are names that no split lists (``in no
-split``), captions of a picture that the corpus does not list (``unknown picture``) or of white space (``empty
-caption``), repeated records (``duplicate``) and pictures without captions (``no captions``); with ``require_pictures``
-also names without a file (``no picture file``), and files that the corpus does not name (``no captions``), whose names
-are not UTF-8 (``name is not UTF-8``), or that their tar does not give (``damaged``). A name and its file may be in two
-Unicode forms. Equal captions of one picture stay if they are separate records.
+split``), captions of a picture that the corpus does not list (``unknown picture``), of white space (``empty
+caption``) or of more than 10,000 characters (``too long``), repeated records (``duplicate``) and pictures without
+captions (``no captions``); with ``require_pictures`` also names without a file (``no picture file``), and files that
+the corpus does not name (``no captions``), whose names are not UTF-8 (``name is not UTF-8``), or that their tar does
+not give (``damaged``). A name and its file may be in two Unicode forms. Equal captions of one picture stay if they are
+separate records.
 
 A hash draws dev and test where a corpus names none, and the sealed split, whose captions the readers of captions
 withhold (:func:`sightword.captions.table.read_captions`).
@@ -38,7 +39,7 @@ from sightword.machine import is_address
 from sightword.messages import plural, quote, short
 from sightword.places import place as places
 from sightword.places.place import Place
-from sightword.settings import SEALED
+from sightword.settings import LONGEST_TEXT, SEALED
 
 log = logging.getLogger(__name__)
 
@@ -320,7 +321,10 @@ def _distinct_pictures(images: Iterable[Image], dropped: list[Dropped]) -> dict[
 def _distinct_captions(
     captions: Iterable[Caption], pictures: Collection[str], dropped: list[Dropped]
 ) -> Iterable[Caption]:
-    """Yield the captions, without repeated and empty ones and those of unknown pictures; CorpusError for two texts."""
+    """Yield the captions, without repeated, empty and long ones and those of unknown pictures.
+
+    CorpusError for two texts, or a NUL.
+    """
     distinct: dict[tuple[str, str], Caption] = {}
     for caption in captions:
         first = distinct.setdefault((caption.image_id, caption.key), caption)
@@ -334,6 +338,10 @@ def _distinct_captions(
             dropped.append(Dropped("caption", item, "unknown picture", caption.text))
         elif not caption.text.strip():
             dropped.append(Dropped("caption", item, "empty caption", repr(caption.text)))
+        elif len(caption.text) > LONGEST_TEXT:
+            dropped.append(Dropped("caption", short(item), "too long", f"more than {LONGEST_TEXT:,} characters"))
+        elif "\0" in caption.text:
+            raise CorpusError("the caption has a NUL", where=caption.where, expected="plain text")
         else:
             yield caption
 

@@ -18,10 +18,9 @@ from sightword.errors import CorpusError
 from sightword.io.opening import files_in, lines
 from sightword.io.tables import Table, whole
 from sightword.messages import and_more, short
+from sightword.settings import LONGEST_TEXT
 from sightword.text.settings import TextSettings
 
-LONGEST = 10_000
-"""The most characters of a line."""
 SAME, PASSAGE, BOOK = 0, 1, 2
 """A sentence begins nothing, a passage, or a book and its first passage."""
 BOOKS = "books.csv"
@@ -158,9 +157,9 @@ def _books(folder: Path, files: list[Path]) -> dict[str, set[int]]:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line; lines end in LF or CR LF."""
     expected = "one sentence a line"
-    for number, text in lines(path, CorpusError, longest=4 * LONGEST, expected=expected):
-        if len(text) > LONGEST:
-            what, todo = f"has more than {LONGEST} characters", "Cut the text into sentences."
+    for number, text in lines(path, CorpusError, longest=4 * LONGEST_TEXT, expected=expected):
+        if len(text) > LONGEST_TEXT:
+            what, todo = f"has more than {LONGEST_TEXT} characters", "Cut the text into sentences."
             raise CorpusError(what, where=f"{path}, line {number}", expected=expected, todo=todo)
         yield number, text
 

@@ -61,6 +61,15 @@ def test_missing_empty_or_repeated_file_is_reported(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_null_caption_is_dropped_as_an_empty_one(tmp_path: Path) -> None:
+    small(tmp_path)
+    file = tmp_path / "captions_train2014.json"
+    file.write_text(file.read_text().replace('"caption": "a"', '"caption": null'))
+    assert [(row.item, row.reason) for row in read(tmp_path).dropped][1:] == [("t1.jpg#11", "empty caption")]
+    corpus = read_karpathy(tmp_path, [entry("d.jpg", "test", "One .") | {"sentences": [{"raw": None}, {"raw": "A"}]}])
+    assert [row.reason for row in corpus.dropped] == ["empty caption"]
+
+
 def test_fault_of_a_picture_is_told_in_its_own_list(tmp_path: Path) -> None:
     (tmp_path / "captions_train2014.json").write_text(json.dumps({"images": [{}], "annotations": []}))
     with pytest.raises(CorpusError, match=r"json, images\[0\]: has no key 'file_name'"):

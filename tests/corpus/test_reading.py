@@ -28,7 +28,7 @@ from sightword.evaluation.semantics.datasets import SUBTASKS, read_task
 from sightword.evaluation.semantics.results import bare
 from sightword.io.opening import lines
 from sightword.search.picture_files import list_pictures as photographs
-from sightword.settings import BESIDE, SPLITS, Settings
+from sightword.settings import BESIDE, LONGEST_TEXT, SPLITS, Settings
 from stages import captions as stage_captions
 from stages import corpus as stage_corpus
 from stages.system import conflicts
@@ -70,6 +70,16 @@ def test_equal_captions_of_one_picture_stay(tmp_path: Path) -> None:
     corpus = clean([Image("a.jpg", "a.jpg", "test")], both, None, require_pictures=False)
     assert corpus.captions == both
     assert corpus.images[0].path is None
+
+
+def test_long_caption_is_dropped_and_nul_refused_by_any_reader() -> None:
+    image, good = Image("a.jpg", "a.jpg", "test"), Caption("a.jpg", "0", "b" * LONGEST_TEXT)
+    long, nul = (Caption("a.jpg", text, text, "x.json, row 7") for text in (f"{good.text}b", "a\0b"))
+    corpus = clean([image], [good, long], None, require_pictures=False)
+    assert corpus.captions == [good]
+    assert [(row.reason, len(row.item)) for row in corpus.dropped] == [("too long", 80)]
+    with pytest.raises(CorpusError, match=r"^x\.json, row 7: the caption has a NUL; expected plain text$"):
+        clean([image], [good, nul], None, require_pictures=False)
 
 
 def test_empty_result_reports_records_and_folder() -> None:

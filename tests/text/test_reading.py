@@ -17,7 +17,8 @@ from sightword.captions.units import split
 from sightword.corpus.sample.scene import load_world, random_scene, stream
 from sightword.corpus.sample.sentences import captions
 from sightword.errors import CorpusError
-from sightword.text.reading import BOOK, LONGEST, PASSAGE, SAME, Sentences, stories, wrapped
+from sightword.settings import LONGEST_TEXT
+from sightword.text.reading import BOOK, PASSAGE, SAME, Sentences, stories, wrapped
 from sightword.text.settings import TextSettings
 
 
@@ -81,8 +82,11 @@ def test_the_books_have_their_stated_counts(real_data):
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        (b"one\n" + b"x" * (LONGEST + 1), rf"line 2: has more than {LONGEST} characters; expected one sentence a line"),
-        (b"one\n\n" + "é".encode() * 50 * LONGEST, rf"text\.txt, line 3: has more than {4 * LONGEST} bytes"),
+        (
+            b"one\n" + b"x" * (LONGEST_TEXT + 1),
+            rf"line 2: has more than {LONGEST_TEXT} characters; expected one sentence a line",
+        ),
+        (b"one\n\n" + "é".encode() * 50 * LONGEST_TEXT, rf"text\.txt, line 3: has more than {4 * LONGEST_TEXT} bytes"),
         (b"<p>one</p>\ntwo\n", r"text\.txt, line 1: has markup \(1 of the first 2 lines do\); expected plain text"),
         (b"one\nR&amp;B\n", r"text\.txt, line 2: has markup"),
     ],
@@ -95,7 +99,7 @@ def test_wrong_lines_are_named(tmp_path, raw, message):
 
 def test_the_longest_line_and_a_little_markup_are_read(tmp_path):
     (tmp_path / "text.txt").write_text(
-        "\n".join(["\N{GRINNING FACE}" * LONGEST, "a <b> c", "x < y & z > w;"] + ["d"] * 200)
+        "\n".join(["\N{GRINNING FACE}" * LONGEST_TEXT, "a <b> c", "x < y & z > w;"] + ["d"] * 200)
     )
     sentences = Sentences(TextSettings(path=str(tmp_path)))
     assert len(list(sentences)) == 203
