@@ -225,25 +225,25 @@ def _key(picture: str) -> str:
 
 def _read(folder: Path, pattern: str) -> Iterator[Caption]:
     """Yield the captions of all files, with names that are their pictures' or made of file and line."""
-    groups: dict[tuple[str, str], list[Path]] = {}
+    groups: dict[tuple[Path, str, str], list[Path]] = {}
     for path in sorted(folder.glob(pattern)):
         form = _NUMBERED.fullmatch(path.name)
         if form is None:
             raise CorpusError("has no number before its ending", where=path, expected="such as train.1.txt", todo=_TODO)
-        groups.setdefault((form["name"], form["rest"].removesuffix(".gz")), []).append(path)
+        groups.setdefault((path.parent, form["name"], form["rest"].removesuffix(".gz")), []).append(path)
     if not groups:
         raise CorpusError(f"no file fits corpus.beside_files, {pattern}", where=folder, todo=_TODO)
-    for (name, rest), paths in groups.items():
-        first = paths[0]
+    several = len({above for above, _, _ in groups}) > 1
+    for (above, name, rest), paths in groups.items():
+        first, inner = paths[0], f"{above.relative_to(folder).as_posix()}/" * several
         listed = [path for path in (first.with_name(f"{name}_images.txt{end}") for end in ("", ".gz")) if path.exists()]
         texts = {path: [line for _, line in lines(path, CorpusError)] for path in paths + listed[:1]}
         for path, own in texts.items():
             if len(own) != len(texts[first]):
                 what = f"has {len(own)} lines, and {first.name} has {len(texts[first])}"
                 raise CorpusError(what, where=path, expected="a line for each picture in all files of one name")
-        pictures = (
-            texts[listed[0]] if listed else [f"{name}{rest}:{number}" for number in range(1, len(texts[first]) + 1)]
-        )
+        numbered = [f"{inner}{name}{rest}:{number}" for number in range(1, len(texts[first]) + 1)]
+        pictures = texts[listed[0]] if listed else numbered
         for number, picture in enumerate(pictures):
             for path in paths:
                 if text := texts[path][number].strip():

@@ -223,6 +223,16 @@ def test_lines_of_files_of_one_name_are_groups(tmp_path: Path) -> None:
     assert [image.image_id for image in found.images] == sorted(OWN.values())
 
 
+def test_files_of_one_name_in_two_folders_are_apart(tmp_path: Path) -> None:
+    settings_of(tmp_path)
+    for name in ("p", "q"):
+        (tmp_path / "beside" / name).mkdir()
+        (tmp_path / "beside" / name / "val.1.en").write_text(f"of {name}\n")
+    wanted = [("p/val.en:1", "of p"), ("q/val.en:1", "of q")]
+    assert [(one.image_id, one.text) for one in read(tmp_path, "*/*.en").beside] == wanted
+    assert read(tmp_path, "p/*.en").beside[0].image_id == "val.en:1"
+
+
 def test_caption_with_words_of_dev_or_test_is_left_out(tmp_path: Path) -> None:
     settings_of(tmp_path)
     write(tmp_path, a__1__en=["a DOG, in the  test split.", "A dog in the train split"], a__2__en=["kept", "kept too"])
