@@ -85,8 +85,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _prune(arguments: argparse.Namespace) -> int:
     from sightword.storage import maintenance
 
-    if arguments.unused is not None and arguments.unused < 0:
-        arguments.parser.error("--unused DAYS cannot be below 0")
+    if arguments.unused is not None and not 0 <= arguments.unused < float("inf"):
+        arguments.parser.error("--unused DAYS is a number from 0")
     store = _open_store(arguments)
     dry, unused = arguments.dry_run, arguments.unused
     done = maintenance.prune(store, remove=arguments.remove, unused_days=unused, dry_run=dry, others=arguments.others)

@@ -153,6 +153,10 @@ def layout(file: Path | Place, given: Mapping[Role, str]) -> Layout:
             expected = "texts or lists of texts" if name in columns.captions else "texts"
             raise CorpusError(f"the column {quote(name)} has the type {kinds[name]}", where=file, expected=expected)
     image, kind = columns.image, kinds[columns.image]
+    named = kinds[columns.name] if columns.name and not _is_text(kind) else pa.string()
+    if not _is_text(named) and not pa.types.is_integer(named):
+        what, todo = f"the column {quote(columns.name)} has the type {named}", "Name another one in corpus.columns."
+        raise CorpusError(what, where=file, expected="names, texts or whole numbers", todo=todo)
     if is_bytes(kind):
         return Layout(columns, image, None)
     if _is_text(kind):

@@ -179,6 +179,9 @@ class _Records:
         web address is the name of a picture without a file. CorpusError if the name is no plain path, the split is
         unknown, or the picture has other bytes than in an earlier row.
         """
+        if not row.language.isprintable():
+            what = f"the language is {quote(row.language)}"
+            raise CorpusError(what, where=row.where, expected="a code such as en")
         split_of_row = split if row.split is None else split_name(row.split, row.where)
         name = row.name or row.where.removeprefix(f"{self.folder}/")
         key = name, split_of_row

@@ -81,7 +81,7 @@ class BagOfWords:
         return [self._rows[word] for word in map(self._form, words) if word in self._rows]
 
     def _read(self, words: set[str]) -> None:
-        wanted = {word.encode(): word for word in {*words, UNKNOWN} - self._sought}
+        wanted = {word.encode(errors="surrogatepass"): word for word in {*words, UNKNOWN} - self._sought}
         lines = (line for line in _lines(self.path) if line[0] in wanted)
         found = _vectors((wanted[word], _numbers(word, fields, where), where) for word, fields, _, where in lines)
         self._rows.update(zip(found, itertools.count(len(self._vectors))))

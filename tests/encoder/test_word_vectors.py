@@ -99,6 +99,7 @@ def test_errors_name_file_and_line(tmp_path, text, message):
 def test_odd_sentences_and_paths_are_one_message(glove):
     bag = BagOfWords(glove)
     np.testing.assert_array_equal(bag(iter(["the dog"])), bag("the dog"))
+    np.testing.assert_array_equal(bag("the \ud83d dog"), bag("the dog"))
     for wrong in (None, b"dog", ["dog", None], [b"dog"], [["dog"]]):
         with pytest.raises(EncoderError, match=r"got the type|is .*, not a text"):
             bag(wrong)

@@ -178,7 +178,8 @@ def test_commands(store, capsys, monkeypatch) -> None:
     assert "removed 0 kinds" in shown
     assert "files of other users stay as they are" in shown
     assert "removed 1 kinds" in run("prune", "--remove", identity().name[:4], "--others")[1]
-    for wrong in (["store"], ["store", "prune", "--unused", "-1"], ["store", "burn"]):
+    unused = (["store", "prune", "--unused", number] for number in ("-1", "nan", "inf"))
+    for wrong in (["store"], *unused, ["store", "burn"]):
         with pytest.raises(SystemExit) as caught:
             cli.main(wrong)
         assert caught.value.code == 2
