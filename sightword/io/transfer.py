@@ -1,15 +1,12 @@
 """Download of one file, resumed where the last attempt was cut off, and safe unpacking of archives.
 
 A transfer survives cut connections and killed processes: received bytes are kept beside the file as ``NAME.part``. Of
-zip, tar and tar.gz only plain files are made, in a folder of the caller's. tarfile's data filter judges the members:
-links out of the folder and devices are refused; so are names that are absolute or have ``..``, and archives that unpack
-to more bytes than their size can account for.
+archives only plain files are made, in a folder of the caller's.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import gzip
 import json
 import logging
@@ -18,7 +15,6 @@ import os
 import posixpath
 import re
 import shutil
-import stat
 import struct
 import tarfile
 import time
@@ -52,20 +48,11 @@ LONGEST_WAIT = 60.0
 """Seconds before another attempt at most; a server that asks for more is not asked again."""
 MAKE_ROOM = "Make room and run the command again: the bytes downloaded so far are kept."
 
-RATIO, ALLOWANCE = 100, 1 << 24
-"""Unpacked bytes for each byte of an archive at most, and beyond that of any; texts reach 10, pictures 1."""
-MOST_MEMBERS = 2_000_000
-_LONGEST_LINK = 4096
-
-# Errors of zipfile and tarfile on damaged files and other formats. RuntimeError: encrypted, or (NotImplementedError)
-# compressed in an unknown way; RecursionError; OSError: gzip's and bz2's, since errors of writing are converted before.
 _DAMAGED = (
-    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError),
+    *(zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
     *(ValueError, RuntimeError, OverflowError, LookupError, MemoryError),
 )
-
-Member = tuple[tarfile.TarInfo, Callable[[], IO[bytes] | None]]
-"""A member of any archive as tarfile describes it, and the function that opens it."""
+"""Errors of zipfile and tarfile on damaged files and other formats, and on encrypted ones (RuntimeError)."""
 
 
 class UnreachableError(DownloadError):
@@ -348,100 +335,46 @@ def _received(response: requests.Response) -> Iterator[bytes]:
 
 
 def unpack(archive: Path, into: Path, wanted: Mapping[str, str]) -> int:
-    """Unpack the wanted members of an archive, whose first bytes show the format; return the number of files.
+    """Unpack the wanted members of a zip, or of a tar packed in any way, as plain files; return their number.
 
     Args:
         archive: the file.
-        into: an empty folder.
+        into: an empty folder; nothing outside of it is written.
         wanted: folders below ``into`` by the patterns of the members that go there. ``a/**`` keeps the folders
             below ``a``, any other pattern the last part of the name only.
 
-    DownloadError if the archive is damaged or unsafe; ``into`` may then hold a part.
+    DownloadError if the archive is damaged, or a wanted member is no file or stands twice; ``into`` may then hold a
+    part.
     """
-    limit = RATIO * archive.stat().st_size + ALLOWANCE
-    try:
-        with open(archive, "rb") as file:
-            members = _zip_members(file) if file.read(2) == b"PK" else _tar_members(file, archive, limit)
-            return _unpack_members(members, into, wanted, archive, limit)
-    except _DAMAGED as error:
-        what = f"is not a whole archive ({first_line(error)})"
-        raise DownloadError(what, where=archive, todo="Delete it and fetch it again.") from None
-
-
-def _unpack_members(members: Iterable[Member], into: Path, wanted: Mapping[str, str], archive: Path, limit: int) -> int:
-    taken: set[str] = set()
-    left = limit
-    for number, (member, open_member) in enumerate(members, start=1):
-        where = f"{archive}, member {quote(member.name)}"
-        if number > MOST_MEMBERS:
-            raise DownloadError(f"has more than {MOST_MEMBERS:,} members", where=archive)
-        member.name = _plain_name(member.name, where)
-        _filter(member, into, where)
-        goal = None if member.isdir() else _goal(member.name, wanted)
-        if goal is None:
-            continue
-        if goal in taken or member.issym() or member.islnk():
-            what = "is there twice" if goal in taken else f"is a link, to {quote(member.linkname)}"
-            raise DownloadError(what, where=where, expected="plain files, each once")
-        taken.add(goal)
-        if member.size > left:
-            raise _too_large(archive, limit)
-        with writing(into):
-            need_room(into, member.size)
-        source = open_member()
-        assert source is not None, "a plain file can be opened"
-        with source:
-            left -= _write_member(source, into / goal, left, archive, limit)
-    return len(taken)
-
-
-def _filter(member: tarfile.TarInfo, into: Path, where: str) -> None:
-    member.linkname = member.linkname.replace("\\", "/")
-    try:
-        tarfile.data_filter(member, os.fspath(into))
-    except tarfile.FilterError as error:
-        what = f"is a device or a pipe, or would leave the folder ({first_line(error)})"
-        if member.issym() or member.islnk():
-            what = f"is a link that leaves the folder, to {quote(member.linkname)}"
-        raise DownloadError(what, where=where, expected="plain files and folders") from None
-
-
-def _write_member(source: IO[bytes], path: Path, left: int, archive: Path, limit: int) -> int:
     count = 0
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "xb")  # noqa: SIM115 - closed below; errors of reading are not errors of writing
-    try:
-        while chunk := source.read(LOCAL_CHUNK):
-            count += len(chunk)
-            if count > left:
-                raise _too_large(archive, limit)
-            with writing(path):
-                file.write(chunk)
-        with writing(path):
-            file.close()
-    except BaseException:
-        with contextlib.suppress(OSError):  # what is left in the buffer cannot be written either
-            file.close()
-        raise
+    with writing(into):
+        try:
+            for name, open_member in _members(archive):
+                if (goal := _goal(posixpath.normpath(name), wanted)) is None:
+                    continue
+                if not is_inside(goal) or (source := open_member()) is None:
+                    where = f"{archive}, member {quote(name)}"
+                    raise DownloadError("is a device, or has no plain name", where=where, expected="plain files")
+                (into / goal).parent.mkdir(parents=True, exist_ok=True)
+                with source, open(into / goal, "xb") as file:
+                    shutil.copyfileobj(source, file, LOCAL_CHUNK)
+                count += 1
+        except _DAMAGED as error:
+            what = f"is not a whole archive ({first_line(error)})"
+            raise DownloadError(what, where=archive, todo="Delete it and fetch it again.") from None
     return count
 
 
-def _too_large(archive: Path, limit: int) -> DownloadError:
-    return DownloadError(f"unpacks to more than {limit:,} bytes, which nothing honest of its size does", where=archive)
-
-
-def _plain_name(name: str, where: str) -> str:
-    """Return the normalised name, or refuse it."""
-    plain = name.replace("\\", "/")
-    if (
-        plain.startswith("/")
-        or ".." in plain.split("/")
-        or not is_inside(posixpath.normpath(plain).lstrip("./") or ".")
-    ):
-        expected = "a relative name without '..', control characters and parts of more than 255 bytes"
-        raise DownloadError("would leave the folder, or is no name", where=where, expected=expected)
-    return posixpath.normpath(name)
+def _members(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
+    """Yield the name of each member that is no folder, and the function that opens it; a link opens its target."""
+    with open(archive, "rb") as file:
+        is_zip = file.read(2) == b"PK"
+    if is_zip:
+        with zipfile.ZipFile(archive) as zipped:
+            yield from ((one.filename, partial(zipped.open, one)) for one in zipped.infolist() if not one.is_dir())
+    else:
+        with tarfile.open(archive) as tar:
+            yield from ((one.name, partial(tar.extractfile, one)) for one in tar if not one.isdir())
 
 
 def _goal(name: str, wanted: Mapping[str, str]) -> str | None:
@@ -455,44 +388,3 @@ def _goal(name: str, wanted: Mapping[str, str]) -> str | None:
         elif len(path.parts) == len(PurePosixPath(pattern).parts) and path.match(pattern):
             return posixpath.normpath(f"{folder}/{path.name}")
     return None
-
-
-def _zip_members(file: IO[bytes]) -> Iterator[Member]:
-    with zipfile.ZipFile(file) as opened:
-        for info in opened.infolist():
-            member = tarfile.TarInfo(info.orig_filename)  # the other name is cut at a NUL
-            member.size = info.file_size
-            mode = info.external_attr >> 16
-            if info.orig_filename.endswith("/"):
-                member.type = tarfile.DIRTYPE
-            elif stat.S_ISLNK(mode):
-                member.type = tarfile.SYMTYPE
-                with opened.open(info) as target:
-                    member.linkname = target.read(_LONGEST_LINK).decode("utf-8", "replace")
-            elif stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                member.type = tarfile.FIFOTYPE
-            yield member, partial(opened.open, info)
-
-
-def _tar_members(file: IO[bytes], archive: Path, limit: int) -> Iterator[Member]:
-    file.seek(0)
-    packed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    stream = _Counted(gzip.GzipFile(fileobj=file) if packed else file, archive, limit)
-    with tarfile.open(fileobj=stream, mode="r|") as opened:  # type: ignore[call-overload] # it calls read() alone
-        for entry in opened:
-            yield copy.copy(entry), partial(opened.extractfile, entry)
-
-
-class _Counted:
-    """A stream with a limit: headers and unwanted members can be bombs too."""
-
-    def __init__(self, stream: IO[bytes] | gzip.GzipFile, archive: Path, limit: int) -> None:
-        self._stream, self._archive, self._limit, self._left = stream, archive, limit, limit
-
-    def read(self, size: int) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise _too_large(self._archive, self._limit)
-        return data

@@ -1,4 +1,4 @@
-"""Nothing an archive says makes a file outside the folder, a link, or more bytes than it can account for."""
+"""Nothing an archive says makes a file outside the folder, or a link."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import tarfile
 import warnings
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from sightword.errors import DownloadError
-from sightword.io import transfer
 from sightword.io.transfer import unpack
 
 MAKERS = ["zip", "tar", "tar.gz"]
@@ -80,11 +78,11 @@ def test_only_what_is_wanted_is_kept_where_it_is_wanted(tmp_path, into, kind):
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
-@pytest.mark.parametrize("name", ["a/../../evil", "/tmp/evil", "a\\..\\..\\evil", "C:\\evil", "a/x\ny"])
-def test_name_outside_the_folder_condemns_the_archive(tmp_path, into, kind, name):
-    with pytest.raises(DownloadError, match=r"would leave|absolute|control character"):
-        unpack(archive(kind, [("a/good", b"1"), (name, b"evil")], tmp_path / "a"), into, {"other": "."})
-    assert {path.name for path in tmp_path.rglob("*")} <= {"a", "outer", "into"}
+@pytest.mark.parametrize("name", ["a/../../evil", "/tmp/evil", "a\\..\\..\\evil", "C:\\evil", "a/../x"])
+def test_name_outside_the_folder_is_no_wanted_one(tmp_path, into, kind, name):
+    assert unpack(archive(kind, [("a/good", b"1"), (name, b"evil")], tmp_path / "a"), into, ALL) == 1
+    assert files(into) == {"kept/good": b"1"}
+    assert {path.name for path in tmp_path.rglob("*")} == {"a", "outer", "into", "kept", "good"}
 
 
 def link(kind: str, target: str, *, hard: bool = False) -> dict:
@@ -94,60 +92,33 @@ def link(kind: str, target: str, *, hard: bool = False) -> dict:
 
 
 @pytest.mark.parametrize(("kind", "hard"), [("zip", False), ("tar", False), ("tar", True)])
-@pytest.mark.parametrize("target", ["/etc/passwd", "..\\..\\x", "b/../../../x"])
-def test_link_out_of_the_folder_condemns_the_archive(tmp_path, into, kind, target, hard):
-    entries = [("unwanted/link", link(kind, target, hard=hard)), ("a/link/x", b"through the link")]
-    with pytest.raises(DownloadError, match="link that leaves the folder"):
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "b"])
+def test_link_is_never_made_nor_followed_outside(tmp_path, into, kind, target, hard):
+    (tmp_path / "x").write_bytes(b"private")
+    entries = [("a/link", link(kind, target, hard=hard)), ("a/link/x", b"through the link")]
+    with pytest.raises(DownloadError, match=r"not a whole archive|cannot be written"):
         unpack(archive(kind, entries, tmp_path / "a"), into, ALL)
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+    assert b"private" not in files(into).values()
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar"])
-@pytest.mark.parametrize(("tar_type", "mode"), [(tarfile.FIFOTYPE, stat.S_IFIFO), (tarfile.BLKTYPE, stat.S_IFBLK)])
-def test_device_condemns_the_archive(tmp_path, into, kind, tar_type, mode):
-    with pytest.raises(DownloadError, match="device or a pipe"):
-        unpack(archive(kind, [("unwanted", {"type": tar_type, "mode": mode | 0o644})], tmp_path / "a"), into, ALL)
+def test_link_to_a_member_is_its_copy(tmp_path, into):
+    entries = [("b", b"1"), ("a/soft", link("tar", "../b")), ("a/hard", link("tar", "b", hard=True))]
+    assert unpack(archive("tar.gz", entries, tmp_path / "a"), into, ALL) == 2
+    assert files(into) == {"kept/soft": b"1", "kept/hard": b"1"}
 
 
-@pytest.mark.parametrize("names", [("a/x", "./a/x"), ("p/x", "q/x")])
-def test_two_members_for_one_place_condemn_the_archive(tmp_path, into, names):
-    with pytest.raises(DownloadError, match="is there twice"):
-        unpack(archive("zip", [(name, b"1") for name in names], tmp_path / "a"), into, ALL | {"p/*": "k", "q/*": "k"})
-
-
-def test_wanted_link_condemns_the_archive(tmp_path, into):
-    with pytest.raises(DownloadError, match="is a link, to"):
-        unpack(archive("tar", [("a/l", link("tar", "x"))], tmp_path / "b"), into, ALL)
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
-@pytest.mark.parametrize("name", ["a/zeros", "unwanted"])
-def test_a_bomb_is_stopped_at_its_limit(tmp_path, into, kind, name, monkeypatch):
-    monkeypatch.setattr(transfer, "ALLOWANCE", 1_000_000)
-    path = archive(kind, [(name, bytes(60_000_000))], tmp_path / "a")
-    assert path.stat().st_size < 100_000
-    if kind == "zip" and name == "unwanted":
-        assert unpack(path, into, ALL) == 0  # never unpacked
-        return
-    with pytest.raises(DownloadError, match="unpacks to"):
-        unpack(path, into, ALL)
-    assert sum(map(len, files(into).values())) < 12_000_000
-
-
-def test_a_bomb_of_many_files(tmp_path, into, monkeypatch):
-    monkeypatch.setattr(transfer, "MOST_MEMBERS", 50)
-    with pytest.raises(DownloadError, match="more than 50 members"):
-        unpack(archive("zip", [(f"u/{number}", b"") for number in range(51)], tmp_path / "a"), into, ALL)
-
-
-def test_a_bomb_in_a_header(tmp_path, into):
-    """tarfile reads extended headers into memory as long as they say they are."""
-    entry = tarfile.TarInfo("a/x")
-    entry.pax_headers = {"comment": "0" * 60_000_000}
-    with gzip.open(tmp_path / "a", "wb", compresslevel=9) as out:
-        out.write(entry.tobuf(tarfile.PAX_FORMAT))
-    with pytest.raises(DownloadError, match="unpacks to more"):
-        unpack(tmp_path / "a", into, ALL)
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (("a/pipe", {"type": tarfile.FIFOTYPE}), "member 'a/pipe': is a device"),
+        (("a/x\ny", b""), r"member 'a/x\\ny': .* has no plain name"),
+        (("./a/x", b"2"), "File exists"),
+    ],
+)
+def test_wanted_member_that_is_no_plain_file_is_refused(tmp_path, into, entry, message):
+    with pytest.raises(DownloadError, match=message):
+        unpack(archive("tar", [("a/x", b"1"), entry], tmp_path / "b"), into, ALL)
 
 
 def test_a_zip_that_lies_about_its_sizes(tmp_path, into):
@@ -157,12 +128,6 @@ def test_a_zip_that_lies_about_its_sizes(tmp_path, into):
     with pytest.raises(DownloadError, match="not a whole archive"):
         unpack(path, into, ALL)
     assert sum(map(len, files(into).values())) <= 10
-
-
-def test_an_archive_that_is_larger_than_the_disk(tmp_path, into, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=500))
-    with pytest.raises(DownloadError, match="1,000 bytes are to come, and the disk has room for 500"):
-        unpack(archive("zip", [("a/x", bytes(1000))], tmp_path / "a"), into, ALL)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"<html>no</html>", b"\x1f\x8b", gzip.compress(b"no tar", mtime=0)])
