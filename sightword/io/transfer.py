@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import logging
 import lzma
 import os
@@ -26,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 import requests
 from filelock import FileLock
@@ -35,7 +34,7 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError, ProxyErr
 
 from sightword import __version__
 from sightword.errors import DownloadError
-from sightword.io.files import FULL, loads, sha256_file, write_text
+from sightword.io.files import FULL, sha256_file
 from sightword.io.opening import is_inside, reading, require_regular
 from sightword.messages import first_line, quote, without_credentials
 
@@ -87,7 +86,7 @@ class Resuming:
     """A resumable transfer to the file ``part``, which stays until the caller removes it.
 
     ``size`` is the published size, if known; with ``checked`` the caller will compare a hash, so that parts may come
-    from several addresses.
+    from several addresses and earlier processes.
     """
 
     def __init__(
@@ -103,12 +102,11 @@ class Resuming:
         self.resumed = False
         """Whether bytes of an earlier attempt or process were used."""
         self._progress = progress
-        self._notes = part.with_name(part.name + ".json")
+        self._tag: str | None = None  # what this address calls the file to the byte, if it says so
 
     def discard(self) -> None:
         """Delete the received bytes."""
         self.part.unlink(missing_ok=True)
-        self._notes.unlink(missing_ok=True)
 
     def fill(self, url: str) -> None:
         """Download the whole file to ``part``; UnreachableError without the file, DownloadError without room for it."""
@@ -116,6 +114,9 @@ class Resuming:
         if local is not None:
             self._copy(local)
             return
+        self._tag = None
+        if not self.checked:
+            self.discard()
         failures, tries, furthest = 0, self.patience.tries, self._have()
         while True:
             try:
@@ -136,11 +137,9 @@ class Resuming:
 
     def _attempt(self, url: str) -> None:
         headers = {"Accept-Encoding": "identity", "User-Agent": f"sightword/{__version__}"}
-        have, noted = self._have(), self._noted(url)
-        if not (noted or self.checked):
-            have = 0
+        have = self._have() if self._tag or self.checked else 0
         if have:
-            headers |= {"Range": f"bytes={have}-"} | ({"If-Range": noted} if noted else {})
+            headers |= {"Range": f"bytes={have}-"} | ({"If-Range": self._tag} if self._tag else {})
         try:
             timeout = (min(20.0, self.patience.timeout), self.patience.timeout)
             response = requests.get(url, stream=True, headers=headers, timeout=timeout)
@@ -154,12 +153,10 @@ class Resuming:
             raise UnreachableError(_reason(error), where=url) from None
         with response:
             start, total = self._agree(url, response, have)
+            self.resumed |= start > 0
             if start == total:
                 return
-            identity = (self._noted(url) if start else None) or _validator(response.headers)  # a part may have none
-            with writing(self._notes):
-                write_text(self._notes, json.dumps({"url": url, "validator": identity, "total": total}))
-            self.resumed |= start > 0
+            self._tag = (self._tag if start else None) or _validator(response.headers)  # a part may have none
             need_room(self.part.parent, None if total is None else total - start)
             self._write(_received(response), start, total)
         if total is not None and (have := self._have()) != total:
@@ -174,9 +171,8 @@ class Resuming:
         answer = f"the server answers {status} {response.reason}"
         span = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", headers.get("Content-Range", ""))
         total = int(span.group(2)) if span and span.group(2) != "*" else None
-        known = self._read_notes().get("total") if have else None
         if status == 416 and have:
-            if total != have or (known and total != known) or not self._same(url, headers, absent=True):
+            if total != have or not self._same(headers, absent=True):
                 self.discard()
                 raise _CutError("the received part does not fit the file; starting over")
         elif status in TEMPORARY:
@@ -192,10 +188,9 @@ class Resuming:
         elif headers.get("Content-Type", "").startswith("text/html"):
             raise UnreachableError("there is a web page instead of the file", where=url)
         elif status == 206:
-            known = self.size or known
-            fits = have and span is not None and span.group(1) == str(have) and (not known or total in (None, known))
+            fits = have and span is not None and span.group(1) == str(have)
             # Some servers and proxies ignore If-Range: the rest may belong to another file.
-            if not fits or not self._same(url, headers, absent=self.checked):
+            if not fits or not self._same(headers, absent=self.checked):
                 self.discard()
                 raise _CutError("the rest does not fit the received part; starting over")
         else:
@@ -207,15 +202,10 @@ class Resuming:
         # Without a size from the server, the published size shows whether all bytes came.
         return have, self.size if total is None else total
 
-    def _noted(self, url: str) -> str | None:
-        """Return the validator of the received part, if this address sent it."""
-        notes = self._read_notes()
-        return notes.get("validator") if notes.get("url") == url else None
-
-    def _same(self, url: str, headers: Mapping[str, str], *, absent: bool) -> bool:
-        """Compare the validators of an answer and the received part (RFC 9110, 15.3.7.3); ``absent`` without both."""
-        noted, tag = self._noted(url), headers.get("ETag")
-        return absent if noted is None or tag is None else tag == noted
+    def _same(self, headers: Mapping[str, str], *, absent: bool) -> bool:
+        """Compare the tags of an answer and the received part (RFC 9110, 15.3.7.3); ``absent`` without both."""
+        tag = headers.get("ETag")
+        return absent if None in (self._tag, tag) else tag == self._tag
 
     def _copy(self, source: Path) -> None:
         """Copy a file of this machine, such as one of a mirror on a shared disk."""
@@ -242,13 +232,6 @@ class Resuming:
 
     def _have(self) -> int:
         return self.part.stat().st_size if self.part.is_file() else 0
-
-    def _read_notes(self) -> dict[str, Any]:
-        try:
-            notes = loads(self._notes.read_text())
-        except (OSError, ValueError):
-            return {}
-        return notes if isinstance(notes, dict) else {}
 
 
 def _validator(headers: Mapping[str, str]) -> str | None:

@@ -63,15 +63,16 @@ def test_file_is_the_servers_last_one_whatever_happens(site, part, plan, ranges,
         assert part.stat().st_size == len(BODY)
 
 
-def test_shorter_file_is_not_taken_for_the_whole(site, part, patience):
-    """It has as many bytes now as have come of the earlier one, which a server that ignores If-Range says."""
-    site.heeds_if_range = False
+@pytest.mark.parametrize("checked", [False, True])
+def test_shorter_file_is_not_taken_for_the_whole(site, part, patience, checked):
+    """It has as many bytes now as have come of the earlier one: with a hash the caller sees that, and is told so."""
     site.plans["a.zip"] = ["cut 70000", "404"]
     with pytest.raises(UnreachableError):
-        Resuming(part, patience=patience).fill(site.url("a.zip"))
+        Resuming(part, checked=checked, patience=patience).fill(site.url("a.zip"))
     site.files["a.zip"] = BODY[::-1][: part.stat().st_size]
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    assert part.read_bytes() == site.files["a.zip"]
+    attempt = Resuming(part, checked=checked, patience=patience)
+    attempt.fill(site.url("a.zip"))
+    assert (part.read_bytes() != site.files["a.zip"]) == attempt.resumed == checked
 
 
 def test_part_of_unknown_origin_is_not_continued(site, part, patience):
@@ -81,8 +82,8 @@ def test_part_of_unknown_origin_is_not_continued(site, part, patience):
 
 
 def test_whole_part_is_not_fetched_again(site, part, patience):
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
-    Resuming(part, patience=patience).fill(site.url("a.zip"))
+    for _ in range(2):
+        Resuming(part, checked=True, patience=patience).fill(site.url("a.zip"))
     assert site.requests[-1] == ("a.zip", f"bytes={len(BODY)}-")
     assert part.read_bytes() == BODY
 

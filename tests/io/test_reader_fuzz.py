@@ -70,7 +70,7 @@ from sightword.hypernyms.data.taxonomy import closure, read_edges, read_scenes, 
 from sightword.images.decode import RejectError, decode
 from sightword.io import hdf5
 from sightword.io.files import read_json, read_text
-from sightword.io.transfer import Resuming, unpack
+from sightword.io.transfer import unpack
 from sightword.places.place import read as read_place
 from sightword.places.place import read_listing
 from sightword.report.inputs import numbers, read_tsv
@@ -368,7 +368,6 @@ READERS = {
     "ledger": of("scorings.csv", LEDGER, ledger.read),
     "code list": of("a.txt", f"{'0' * 64}  sightword/a.py\n", lambda path: code_lists.read(path.parent, "a.txt")),
     "download's record": of("d.json", '{"size": 7}', lambda path: fetching._record(path.with_suffix(""))),
-    "transfer's notes": of("p.json", '{"url": "h"}', lambda path: Resuming(path.with_suffix(""))._read_notes()),
     "snli of a download": Reader({f"snli_1.0_{part}.txt": SNLI for part in PARTS}, fetching.split_snli),
     "zip": of("a.zip", written(zipped), unpacked),
     "tar": of("a.tar", tar(x=b"1" * 900, y=b"2"), unpacked),
