@@ -15,7 +15,7 @@ Show the lineage of a number, figure, model or feature file, back to raw data.
 --verify STAGE is the only proof: it runs the stage again in a copy and compares all
 bytes. All else reads records: it catches mistakes, not fraud.
 
-WHAT is a metrics file, a key in it (metrics/summary.json:image_r10), any other
+WHAT is a metrics file, a key in it (metrics/retrieval.json:test.full.rsum), any other
 output such as plots/semantics/systems.tsv, models/encoder or
 data/features/features.h5, or the name of a stage. Each stage has a line: its status,
 the commit that recorded it, and its run. The status is ok only where facts of a run
@@ -27,7 +27,7 @@ their hashes, machine and versions of the run. The command reads dvc.lock, git a
 the facts of runs, works without the data, and reports what is not known.
 
   sightword audit metrics/retrieval.json:test.full.caption_to_image.r10
-  sightword audit --history metrics/summary.json:image_r10
+  sightword audit --history metrics/retrieval.json:test.full.caption_to_image.r10
   sightword audit --diff main my-experiment
   sightword audit --verify retrieval"""
 
