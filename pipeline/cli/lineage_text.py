@@ -14,7 +14,6 @@ from pipeline.lineage.files import WORKSPACE
 from pipeline.pipelines import LEDGER
 from sightword.evaluation.ledger import Count
 from sightword.messages import and_more, plural
-from sightword.report.departures import SHOWN as PARAMETERS
 from sightword.report.departures import Departure
 
 if TYPE_CHECKING:
@@ -110,7 +109,9 @@ def print_audit(audit: Values, *, full: bool) -> None:
     where = f" in {name_of(audit['revision'])}" if audit["revision"] else ""
     print(f"made by {audit['stage']}{where}; {_summary(audit)}")
     print(f"proof: `sightword audit --verify {audit['stage']}` runs it again and compares all bytes")
-    _print_departures(audit["departures"], full=full)
+    rows = [[one["name"], *Departure(**one).cells()] for one in audit["departures"]]
+    if rows:
+        print(f"\n{columns([('parameter', 'value', 'published'), *rows])}")
     _print_whole(audit["stages"])
     _print_stages(audit["stages"])
     if full:
@@ -122,16 +123,6 @@ def print_audit(audit: Values, *, full: bool) -> None:
         print("\nnot known")
         for line in audit["not_known"]:
             print(f"  {line}")
-
-
-def _print_departures(departures: Sequence[Values], *, full: bool) -> None:
-    """Print the parameters that are not the published ones."""
-    shown = departures if full else departures[:PARAMETERS]
-    rows = [[one["name"], *Departure(**one).cells()] for one in shown]
-    if rows:
-        print(f"\n{columns([('parameter', 'value', 'published'), *rows])}")
-    if rest := len(departures) - len(shown):
-        print(f"and {rest} more: --full shows all")
 
 
 def _print_whole(stages: Sequence[Values]) -> None:

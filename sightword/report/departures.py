@@ -11,8 +11,6 @@ from sightword.settings import Settings
 
 _ASIDE = ("title", "shards", "weights_sha256")
 """Keys that change no number, or follow from another key."""
-SHOWN = 10
-"""The most departures that a page or a brief audit shows."""
 
 
 class Departure(NamedTuple):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jinja2
 from markupsafe import Markup
 
-from sightword.report.departures import SHOWN, Departure
+from sightword.report.departures import Departure
 from sightword.report.tables import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Section(NamedTuple):
 
 
 _MADE = (
-    '{} from the published ones in data, network or training. <code class="command">sightword audit --full {}</code> '
+    '{} from the published ones. <code class="command">sightword audit --full {}</code> '
     "shows all parameters, with data, code and time; <code>scorings.csv"
     "</code> calls the model {}."
 )
@@ -158,13 +158,11 @@ def made(departed: Sequence[Departure], page: str, model: str) -> Section:
 
     ``page`` is the page's path; ``model`` is the hash of what the page is about, as in the ledger of scorings.
     """
-    shown, rest = departed[:SHOWN], len(departed) - SHOWN
-    rows = [Row(one.name, [_told(cell) for cell in one.cells()]) for one in shown]
+    rows = [Row(one.name, [_told(cell) for cell in one.cells()]) for one in departed]
     half = max(-(-len(rows) // 2), 2)
     columns = ("parameter", _told("value"), _told("published"))
     parts = [Table("", columns, part, style="listed") for part in (rows[:half], rows[half:]) if part]
-    more = f" and {rest} more" if rest > 0 else ""
-    words = f"These parameters{more} differ" if rows else "No parameter differs"
+    words = "These parameters differ" if rows else "No parameter differs"
     return Section("made", "Made by", [text(_MADE, words, page, model[:8]), beside(*map(table, parts))])
 
 
