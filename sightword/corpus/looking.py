@@ -67,18 +67,15 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
         values["pictures"] = pictures
     elif not BINARY.fullmatch(first := CorpusSettings(**values).files()[0]) or not layout(folder / first, columns).data:
         values |= {"pictures": str(folder / "images"), "require_pictures": False}
-    corpus: Corpus | None = None
     try:
-        corpus = read_corpus(CorpusSettings(**values))
-        if values["format"] in ("table", "shards") and 0 in corpus.counts().values():
-            raise NoSplitError("lacks a split")
-    except NoSplitError:
-        drawn = values | {"draw_dev": SHARE, "draw_test": SHARE}
-        try:
-            corpus, values = read_corpus(CorpusSettings(**drawn)), drawn
+        corpus, values = _read(values)
+    except CorpusError as error:
+        if values["format"] == "shards":
+            raise
+        try:  # a table may name its pictures by the path from the table
+            corpus, values = _read(values | {"pictures": str(folder)})
         except CorpusError:
-            if corpus is None or sum(map(bool, corpus.counts().values())) < 2:
-                raise  # the corpus has one split alone
+            raise error from None
     named = []
     if values["format"] == "table":
         first = CorpusSettings(**values).files()[0]
@@ -86,6 +83,23 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
             others = (f"{role} = {short(name)}" for role, name in taken._asdict().items() if isinstance(name, str))
             named = [f"Columns of {first}: captions = {and_more(taken.captions)}; {'; '.join(others)}."]
     return Found(values, [*_words(corpus), *named])
+
+
+def _read(values: Mapping[str, Any]) -> tuple[Corpus, dict[str, Any]]:
+    """Return the corpus, and the settings with the draw of the splits that the data do not name."""
+    corpus: Corpus | None = None
+    try:
+        corpus = read_corpus(CorpusSettings(**values))
+        if values["format"] in ("table", "shards") and 0 in corpus.counts().values():
+            raise NoSplitError("lacks a split")
+    except NoSplitError:
+        drawn = {**values, "draw_dev": SHARE, "draw_test": SHARE}
+        try:
+            return read_corpus(CorpusSettings(**drawn)), drawn
+        except CorpusError:
+            if corpus is None or sum(map(bool, corpus.counts().values())) < 2:
+                raise  # the corpus has one split alone
+    return corpus, {**values}
 
 
 def _format(path: Path, folder: Path) -> Mapping[str, Any]:

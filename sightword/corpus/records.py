@@ -139,10 +139,9 @@ def split_of(path: str) -> str | None:
 def check_path(path: str, where: str) -> str:
     """Return ``path`` if it is a plain relative path, so that each file has one spelling; else raise CorpusError."""
     if not path.strip() or not is_inside(path):
+        kind = "an absolute path" if path.startswith("/") else "no plain path inside the folder of pictures"
         expected = "a relative path such as folder/picture.jpg, without `..`"
-        raise CorpusError(
-            f"{quote(path)} is no plain path inside the folder of pictures", where=where, expected=expected
-        )
+        raise CorpusError(f"{kind}: {quote(path)}", where=where, expected=expected)
     return path
 
 

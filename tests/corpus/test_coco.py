@@ -154,7 +154,7 @@ def test_picture_lies_in_the_folder_of_its_entry(tmp_path: Path) -> None:
     [
         ([], "names no pictures"),
         ([entry("a.jpg", "training", "A .")], r"images\[0\]: unknown split 'training'; expected one of train, restval"),
-        ([entry("a.jpg", "train", "A .", filepath="/etc")], "no plain path inside the folder of pictures"),
+        ([entry("a.jpg", "train", "A .", filepath="/etc")], "an absolute path"),
         ([{**entry("a.jpg", "train"), "sentences": [{"raw": 3}]}], r"sentences\[0\]: raw is 3; expected a text"),
     ],
 )

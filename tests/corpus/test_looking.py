@@ -91,6 +91,16 @@ def test_pictures_are_found_by_link_in_a_tar_or_absent(folder: Path) -> None:
     }  # fmt: skip
 
 
+def test_pictures_are_found_by_paths_from_the_table(folder: Path) -> None:
+    table, lines = folder / "metadata.csv", LINES.splitlines()
+    table.write_text("\n".join(["file_name,text", *(f"Images/{line}" for line in lines)]))
+    found = look(folder)
+    assert (found.values["pictures"], found.words[0][:13]) == ("raw/own", "60 pictures (")
+    table.write_text("\n".join(["file_name,text", *(f"{folder.absolute()}/Images/{line}" for line in lines)]))
+    with pytest.raises(CorpusError, match=r"60 damaged, such as '/.* \(an absolute path: '/"):
+        look(folder)
+
+
 def test_one_shard_is_meant_alone(folder: Path) -> None:
     for number in range(60):
         (folder / f"Images/{number}.txt").write_text(f"Caption {number}")
