@@ -379,7 +379,7 @@ class Searcher:
         readable = sum(map(set(vocabulary.tokens).__contains__, tokens)) > len(tokens) / 2
         return self.encoder.encode(texts) if readable else np.empty((0, self.encoder.width), np.float32)
 
-    def combined(self, operands: Sequence[Query | int | Floats], top: int, *, how: How) -> list[PictureHit]:
+    def combined(self, operands: Sequence[Query | str | int | Floats], top: int, *, how: How) -> list[PictureHit]:
         """Find the ``top`` pictures most similar to a combination of operands, without those that are operands.
 
         Operands are sentences, pictures by their rows, and other pictures by their features (D,); one picture alone
@@ -388,9 +388,10 @@ class Searcher:
         """
         if not operands or how not in get_args(How):
             raise SearchError(f"{len(operands)} operands and how {how!r}", expected="one or more, and max or min")
+        things = [check_query(one, self.encoder.vocabulary) if isinstance(one, str) else one for one in operands]
         with self._turn, devices.threads(self._threads):
             vectors = np.stack(
-                [self.encoder.encode(one.text) if isinstance(one, Query) else self.embedding(one) for one in operands]
+                [self.encoder.encode(one.text) if isinstance(one, Query) else self.embedding(one) for one in things]
             )
             combine = compose if how == "max" else abstract
             vector = vectors[0] if len(vectors) == 1 else combine(vectors, self.encoder.similarity_name)

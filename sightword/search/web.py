@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from flask import Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
 
+from sightword.captions.units import split
 from sightword.errors import SightwordError
 from sightword.search.picture_files import Thumbnails
 from sightword.search.query import shown
@@ -218,9 +219,12 @@ def about(parts: Parts, row: int) -> dict[str, Any]:
 
 
 def _examples(searcher: Searcher) -> list[str]:
-    """Return short captions, spread evenly over those of test, else of all; without captions, general sentences."""
+    """Return short captions, spread evenly over those of test, else of all; without captions, readable sentences."""
     splits = searcher.catalogue.splits
     short = [one for one in searcher.catalogue.captions if 10 <= len(one.text) <= _EXAMPLE]
     short = [one for one in short if splits.get(one.pictures[0]) == "test"] or short
     step = max(1, len(short) // _EXAMPLES)
-    return [one.text for one in short[step // 2 :: step][:_EXAMPLES]] or [*_SENTENCES]
+    vocabulary = searcher.encoder.vocabulary
+    known = {*vocabulary.tokens}
+    general = [one for one in _SENTENCES if known.issuperset(split(vocabulary.normalise(one), vocabulary.unit))]
+    return [one.text for one in short[step // 2 :: step][:_EXAMPLES]] or general

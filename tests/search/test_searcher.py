@@ -61,10 +61,11 @@ def test_odd_arguments_of_a_search_are_one_message(searcher):
         ([-1], "max"),
         ([10**9], "max"),
         ([None], "max"),
-        (["a"], "max"),
+        ([""], "max"),
     ):
-        with pytest.raises((SearchError, EncoderError), match=r"operands|has the row|features are"):
+        with pytest.raises((SearchError, EncoderError), match=r"operands|has the row|features are|is empty"):
             searcher.combined(operands, 2, how=how)
+    assert searcher.combined(["a dog"], 2, how="max") == searcher.pictures("a dog", 2).hits
     assert searcher.combined([np.int64(0)], 2, how="max") == searcher.combined([0], 2, how="max")
 
 

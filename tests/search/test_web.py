@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from search_world import EVIL, INJECTION, bomb
 
+from sightword.captions.vocabulary import Vocabulary
 from sightword.errors import SearchError
 from sightword.search.collection import PictureFolder, Reading
 from sightword.search.networks import NamedNetwork
@@ -219,6 +221,15 @@ def test_folder_is_searched_while_it_is_read(world, tmp_path):
     progress = get(client, "/api/progress").get_json()
     assert (progress["pictures"], progress["unusable"]) == ({"read": 3, "left": 0}, 1)
     assert get(client, "/api/picture?picture=scene-004.png").get_json()["picture"]["id"] == "scene-004.png"
+
+
+def test_examples_have_letters_that_the_encoder_knows(world, tmp_path, monkeypatch):
+    shutil.copy(world.files / "scene-003.png", tmp_path)
+    fresh = Searcher(world.encoder(), folder_of(world, tmp_path))
+    page = create_app(Parts(fresh, None)).test_client()
+    assert get(page, "/").get_data(as_text=True).count("data-query") == 5
+    monkeypatch.setattr(type(fresh.encoder), "vocabulary", Vocabulary.build(["a man climbs a rock", "犬が走る"]))
+    assert re.findall('data-query="(.*?)"', get(page, "/").get_data(as_text=True)) == ["a man climbs a rock"]
 
 
 def test_folder_of_damaged_pictures_is_told_once(world, tmp_path, caplog):
