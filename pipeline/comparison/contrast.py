@@ -222,7 +222,8 @@ def _semantics(a: Side, b: Side, notes: list[str], *, samples: int, seed: int) -
     tables = read_pairs(a.pairs), read_pairs(b.pairs)
     two_runs = a.folder is not None and b.folder is not None
     if two_runs and not tables[0].subtasks.keys() & tables[1].subtasks.keys():
-        notes.append("Sentence similarity is not compared: the two were judged on other data sets.")
+        if tables[0].subtasks or tables[1].subtasks:
+            notes.append("Sentence similarity is not compared: the two were judged on other data sets.")
         return None
     try:
         return compare(*tables, samples=samples, seed=seed)

@@ -162,3 +162,12 @@ def test_other_queries_are_no_comparison(project, tmp_path):
     found = compared(project, "good", "workspace")
     assert found.recalls == []
     assert "Retrieval is not tested: caption_to_image: the two were asked other queries: 40 only in A" in found.notes[0]
+
+
+def test_runs_without_pairs_have_no_note_on_them(project):
+    path = project.folder / "data/semantics/pairs.parquet"
+    table = pq.read_table(path)
+    path.unlink()
+    write_table(path, table.slice(0, 0))
+    assert "the two were judged on other data sets" in compared(project, "good", "workspace").notes[0]
+    assert compared(project, "workspace", "workspace").notes == []
