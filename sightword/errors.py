@@ -32,7 +32,7 @@ class SightwordError(Exception):
         if self.expected is not None:
             text += f"; expected {self.expected}"
         if self.todo is not None:
-            text += f". {self.todo}"
+            text += f". {self.todo}".replace(". \n", ".\n")
         super().__init__(text)
 
 

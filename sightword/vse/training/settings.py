@@ -65,7 +65,7 @@ class TrainSettings(ModelSettings):
     """``drop``: batches have exactly ``batch`` pairs and the rest of a pass is left out (Merkx & Frank's and
     order-embeddings' released code); ``keep``: a pass is cut into batches of nearly equal size."""
     epochs: int = Field(32, ge=1)
-    """Passes through all captions, or through all pictures."""
+    """Passes through all captions, or through all pictures; a multiple of ``cycle``."""
     captions_per_epoch: Literal["all", "one"] = "all"
     """``one``: an epoch takes one random caption of each picture (order-embeddings)."""
     schedule: Literal["cyclic", "step", "cosine", "range"] = "cyclic"
@@ -122,7 +122,7 @@ class TrainSettings(ModelSettings):
             (self.clip_scope == "all" and self.clip_images != self.clip_captions,
              f"clip_scope all has one limit for both sides, but {clips}"),
             (self.epochs % self.cycle and self.snapshots == "cycle",
-             f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): the last snapshot would be missing"),
+             f"epochs ({self.epochs}) is no multiple of cycle ({self.cycle}): set train.cycle too"),
         )  # fmt: skip
         for wrong, what in faults:
             if wrong:
