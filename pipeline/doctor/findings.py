@@ -209,6 +209,6 @@ def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]
     elif gone and settings.missing == "skip":
         yield warning(f"{named} lacks {and_more(gone, 5)}: left out", README)
     elif gone:
-        yield problem(f"{named} lacks {and_more(gone, 5)}", advice(context, settings.data))
+        yield problem(f"{named} lacks {and_more(gone, 5)}", "`sightword fetch senteval` brings the published ones.")
     else:
         yield good(f"{named} has the files of {len(wanted)} tasks")

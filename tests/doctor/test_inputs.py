@@ -77,8 +77,10 @@ def test_an_evaluation_set_that_is_missing(project, missing, state) -> None:
         (downstream / "SICK" / name).write_text("x")
     project.edit("params.yaml", "missing: error", f"missing: {missing}")
     project.edit("params.yaml", "STSSample", "STS12")
+    (project.folder / "data/raw/senteval.dvc").touch()  # what DVC has of the folder is here already
     found = [one for one in project.check(check_semantics) if one.state == state]
     assert len(found) == 1
+    assert "`sightword fetch" in found[0].todo
     assert "STS12 (downstream/STS/STS12-en-test)" in found[0].what
     assert "SICK" not in found[0].what
     shutil.rmtree(downstream / "SICK")
