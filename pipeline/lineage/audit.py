@@ -20,7 +20,7 @@ from pipeline.systems import published_by
 from sightword.errors import FileFormatError, LineageError
 from sightword.features.network_files import network_sha256
 from sightword.io.files import loads
-from sightword.messages import did_you_mean, flat
+from sightword.messages import and_more, did_you_mean, flat
 from sightword.report.departures import Departure, departures
 
 SHALLOW = "this clone is shallow: earlier commits are not known (`git fetch --unshallow`)"
@@ -48,7 +48,11 @@ def resolve(what: str, lock: Lock, project: Path, *, start: Path | None = None) 
     for name in (from_project, path.strip("/")):
         if maker := lock.producer(name):
             return Subject(what, maker, name, key)
-    known = sorted({out.path for entry in lock.entries.values() for out in entry.outs})
+    entries = lock.entries.values()
+    if readers := [one.name for one in entries if any(within(from_project, dep.path) for dep in one.deps)]:
+        todo = f"`sightword audit --full {readers[0]}` has its hash."
+        raise LineageError(f"is an input of {and_more(readers)}: no stage makes it", where=what, todo=todo)
+    known = sorted({out.path for entry in entries for out in entry.outs})
     stages = f"The stages are {', '.join(lock.entries)}." if lock.entries else "It has no stages: run `dvc repro`."
     todo = _not_run(what, project) or _not_run(from_project, project)
     todo = todo or did_you_mean(what, [*known, *lock.entries]) or did_you_mean(path, known) or stages

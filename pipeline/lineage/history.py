@@ -13,7 +13,7 @@ from pipeline.lineage.evidence import Evidence, KnownFacts, in_words, known_fact
 from pipeline.lineage.files import Cache, Snapshot, snapshot
 from pipeline.lineage.lock import Entry, Lock, changes, hashes, is_code, within
 from pipeline.lineage.repository import Commit, Repository
-from pipeline.pipelines import LOCK, LOCKS
+from pipeline.pipelines import LEDGER, LOCK, LOCKS
 from sightword.errors import LineageError
 from sightword.io.files import loads
 from sightword.messages import did_you_mean, flat, plural
@@ -143,14 +143,14 @@ def changed_params(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> d
 
 
 def _inputs(chain: Mapping[str, Entry]) -> dict[str, str]:
-    """Return the hashes of the code and the raw data of a chain."""
-    lock = Lock(chain)
-    return {dep.path: dep.md5 for entry in chain.values() for dep in entry.deps if not lock.made(dep.path)}
+    """Return the hashes of the code and the raw data of a chain; a ledger, which grows by each scoring, is neither."""
+    lock, deps = Lock(chain), [dep for entry in chain.values() for dep in entry.deps]
+    return {dep.path: dep.md5 for dep in deps if not lock.made(dep.path) and Path(dep.path).name != LEDGER}
 
 
 @dataclass
 class StageDifference:
-    """The differences of one stage; ``inputs`` are outputs of other stages, ``run`` is machine and device."""
+    """The differences of one stage; ``inputs`` are outputs of others and ledgers, ``run`` is machine and device."""
 
     name: str
     command: Pair | None = None
@@ -260,7 +260,7 @@ def _stage(
         return differing
     differing.params = changes(old.flat_params(), new.flat_params())
     for path in sorted(changes(hashes(old.deps), hashes(new.deps))):
-        if any(side.lock.made(path) for side in sides):
+        if Path(path).name == LEDGER or any(side.lock.made(path) for side in sides):
             differing.inputs.append(path)
         elif code_lists.is_list(path):
             then, now = (hashes(one.deps).get(path) for one in (old, new))

@@ -200,6 +200,7 @@ def test_facts_come_from_the_project_or_from_the_store(project, tmp_path):
         (["--history", "metrics/none.json:test.r10"], "git ls-files metrics"),
         (["--history", "my\nmetrics.json:test.r10"], "git ls-files metrics"),
         (["models/encoder/wieghts"], "Did you mean models/encoder/weights"),
+        (["data/raw/in.txt"], "is an input of first: no stage makes it"),
         (["--verify", "secnd"], "Did you mean second"),
     ],
 )

@@ -99,6 +99,17 @@ def test_change_without_a_changed_output_is_no_reason(project):
     assert not found["values"]
 
 
+def test_ledger_is_no_raw_data_of_a_difference(project):
+    project.edit("dvc.yaml", "deps: [models/encoder,", "deps: [metrics/scorings.csv, models/encoder,")
+    for text in ("one\n", "one\ntwo\n"):
+        project.write("metrics/scorings.csv", text)
+        project.do("dvc", "repro", "-q")
+        project.commit(text)
+    (third,) = read(project, "--diff", "HEAD~1", "HEAD")["stages"]
+    assert (third["data"], third["inputs"]) == ([], ["metrics/scorings.csv"])
+    assert read(project, "--history", KEY)["points"][-1]["data"] == []
+
+
 def test_the_same_inputs_with_other_bytes_are_put_down_to_machine_and_packages(project, tmp_path):
     """As on a machine with another release of a package: the facts of both runs tell."""
     project.keep_facts("third", project.folder / "runs", packages={"torch": "2.11", "numpy": "2"})
