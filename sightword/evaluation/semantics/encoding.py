@@ -21,7 +21,8 @@ log = logging.getLogger(__name__)
 Vectors = NDArray[np.floating[Any]]
 
 Encode = Callable[[list[str]], Any]
-"""Encodes a list of N sentences as an array (N, D); an optional method ``prepare`` first receives all sentences."""
+"""Encodes a list of N sentences as an array (N, D), itself or by its method ``encode``; an optional method ``prepare``
+first receives all sentences."""
 
 
 class Embeddings:
@@ -56,12 +57,18 @@ def embed(encode: Encode, sentences: Iterable[str], *, chunk: int = 2048, progre
     prepare = getattr(encode, "prepare", None)
     if callable(prepare):
         prepare(list(distinct))
+    call: Any = encode
+    if not callable(call) and not isinstance(call, str):
+        call = getattr(call, "encode", None)
+    if not callable(call):
+        expected = "a function of a list of sentences, or an encoder such as SentenceEncoder.from_pretrained(NAME)"
+        raise SemanticsError(f"the encoder is {quote(encode)}", expected=expected)
     vectors: Vectors = np.empty((0, 0))
     bar = tqdm(total=len(distinct), desc="encoding", unit="sentence", disable=None if progress else True)
     with counted_together(), bar:
         for start in range(0, len(distinct), chunk):
             part = distinct[start : start + chunk]
-            answer = _checked(encode(list(part)), part)
+            answer = _checked(call(list(part)), part)
             if start == 0:
                 vectors = np.empty((len(distinct), answer.shape[1]), dtype=answer.dtype)
             now, before = (f"width {array.shape[1]} and type {array.dtype}" for array in (answer, vectors))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -270,6 +271,14 @@ def test_each_distinct_sentence_is_encoded_once_by_length():
 def test_an_invalid_result_is_refused(encode, message):
     with pytest.raises(SemanticsError, match=message):
         embed(encode, ["a", "bb", "ccc"])
+
+
+def test_object_with_a_method_encode_is_an_encoder():
+    found = embed(SimpleNamespace(encode=lengths), ["a", "bb"])
+    np.testing.assert_array_equal(found.of(["a"]), lengths(["a"]))
+    for wrong in ("flickr8k", None):
+        with pytest.raises(SemanticsError, match=rf"the encoder is {wrong!r}; expected a function"):
+            embed(wrong, ["a"])
 
 
 def test_prepare_receives_all_distinct_sentences_once_and_first():
