@@ -105,6 +105,8 @@ def _semantics(metrics: Any) -> str:
                 most = max(seen, key=seen.__getitem__) if name == "mean" and seen else name
                 share = f"{100 * seen[most]:.1f}" if most in seen else ""
                 rows.append([task, words, *cells, f"{share} ({most})" if share and most != name else share])
+    if not rows:
+        return ""
     head = ["task", "", "100 r (Pearson)", "100 rho (Spearman)", "tf-idf, 100 r", "untrained, 100 r", "% seen"]
     return f"""
 ## Semantic scores

@@ -127,11 +127,14 @@ def test_short_queries_stand_below_the_recalls(project):
     assert "| test | one word | 26.9 ± 2.5 | 45.0 ± 5.6 | 300 |\n" in text_of(project, "models/encoder")
 
 
-def test_an_undefined_correlation(project):
-    scores = {
-        "STSSample": {"mean": {"pearson": None, "spearman": None}},
-        "SICKRelatedness": {"cosine": {"pearson": 0.5, "spearman": 0.25}},
-    }
+UNDEFINED = {
+    "STSSample": {"mean": {"pearson": None, "spearman": None}},
+    "SICKRelatedness": {"cosine": {"pearson": 0.5, "spearman": 0.25}},
+}
+
+
+@pytest.mark.parametrize("scores", [UNDEFINED, {"skipped": {"STS12": "no file"}, "controls": {}}])
+def test_semantic_scores_stand_in_a_section_if_any(project, scores):
     path, lock = project / "metrics/semantics.json", project / "dvc.lock"
     path.write_text(json.dumps(scores))
     lock.write_text(f"""{lock.read_text()}  semantics:
@@ -144,8 +147,9 @@ def test_an_undefined_correlation(project):
       md5: {hashlib.md5(path.read_bytes()).hexdigest()}
 """)
     text = text_of(project, "models/encoder")
-    assert "| STSSample | mean over subtasks, cosine | undefined | undefined |" in text
-    assert "| SICKRelatedness | cosine | 50.0 | 25.0 |" in text
+    assert ("## Semantic scores" in text) is (scores is UNDEFINED)
+    assert ("| STSSample | mean over subtasks, cosine | undefined | undefined |" in text) is (scores is UNDEFINED)
+    assert ("| SICKRelatedness | cosine | 50.0 | 25.0 |" in text) is (scores is UNDEFINED)
 
 
 @pytest.mark.parametrize("name", ["weights", "more"])
