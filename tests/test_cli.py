@@ -126,8 +126,6 @@ def test_outside_of_a_project_recipes_parameters_and_data_sets_are_known(
     listed = capsys.readouterr().out
     assert re.search(r"^  flickr8k +pictures +7 hours$", listed, re.MULTILINE)
     assert max(map(len, listed.splitlines())) <= 80
-    assert main(["params", "--recipe", "flickr8k", "--params", "mine.yaml"]) == 0
-    assert Path("mine.yaml").read_text().startswith("# The published char-GRU on Flickr8k")
     assert main(["params", "--explain", "train.margin"]) == 0
     assert main(["fetch"]) == 0
     capsys.readouterr()
@@ -185,8 +183,9 @@ def test_params_are_printed_section_by_section(project: Path, capsys: pytest.Cap
 
 
 def test_a_file_that_cannot_be_written_is_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "blocked").write_text("a file, no folder")
-    assert main(["params", "--recipe", "sample", "--params", "blocked/params.yaml"]) == 1
+    (project / "params.yaml").unlink(missing_ok=True)
+    (project / "params.yaml").mkdir()
+    assert main(["params", "--recipe", "sample"]) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -41,12 +41,11 @@ def add(commands: Commands) -> None:
     add_column(params)
     force = "with --recipe: replace a params.yaml with edits that git does not have"
     params.add_argument("--force", action="store_true", help=force)
-    params.add_argument("--params", metavar="FILE", help="the parameter file (default: params.yaml beside dvc.yaml)")
 
 
 def _params(arguments: argparse.Namespace) -> int:
     from pipeline.params import params_file, writing
-    from pipeline.pipelines import find_project, project_of
+    from pipeline.pipelines import find_project, pipelines, project_of
     from sightword.messages import flat
 
     refuse(
@@ -61,9 +60,11 @@ def _params(arguments: argparse.Namespace) -> int:
         return _explain(arguments.explain)
     if arguments.list:
         return _list_recipes(project_of(Path.cwd()))
+    project = find_project(Path.cwd())
     if arguments.recipe:
-        return _recipe(arguments, (project_of if arguments.params is not None else find_project)(Path.cwd()))
-    for path in _params_paths(arguments):
+        return _recipe(arguments, project)
+    for pipeline in pipelines(project):
+        path = _short(project / pipeline.params)
         sections = params_file.load(path)
         if arguments.check:
             print(f"{path}: all {len(sections)} sections are right")
@@ -84,9 +85,8 @@ def _recipe(arguments: argparse.Namespace, project: Path) -> int:
     pipeline = overlay.resolve(recipe, project).pipeline
     further = arguments.source is not None and pipeline.folder != ""
     refuse(arguments, (further, f"--from: {recipe.name} has no section corpus; name a recipe of the first pipeline"))
-    if arguments.params is None:
-        overlay.check_added(pipeline, project)
-    path = Path(arguments.params) if arguments.params else _short(project / pipeline.params)
+    overlay.check_added(pipeline, project)
+    path = _short(project / pipeline.params)
     with tempfile.TemporaryDirectory() as folder:
         if arguments.source:
             to = Path(folder) / "own.yaml"
@@ -137,16 +137,6 @@ def _explain(name: str) -> int:
         print(f"{gap}{one.name}: {one.accepted}; {values}")
         print(textwrap.fill(one.text, 100, initial_indent="  ", subsequent_indent="  "))
     return 0
-
-
-def _params_paths(arguments: argparse.Namespace) -> list[Path]:
-    """Return the file named by ``--params``, or else the files of all pipelines, relative to the current folder."""
-    from pipeline.pipelines import find_project, pipelines
-
-    if arguments.params is not None:
-        return [Path(arguments.params)]
-    project = find_project(Path.cwd())
-    return [_short(project / pipeline.params) for pipeline in pipelines(project)]
 
 
 def _short(path: Path) -> Path:
