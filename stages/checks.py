@@ -18,7 +18,7 @@ from pipeline.doctor.findings import (
     tasks,
     warning,
 )
-from pipeline.doctor.project import git_output
+from pipeline.lineage.repository import git_output
 from sightword.corpus.listing import list_pictures
 from sightword.errors import CorpusError, WeightsError
 from sightword.features.network_files import packaged_weights

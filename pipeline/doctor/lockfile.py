@@ -15,10 +15,11 @@ from typing import Any
 
 from pipeline.doctor.findings import Finding, failure, good, problem, warning
 from pipeline.doctor.machine import check_lists
-from pipeline.doctor.project import check_hidden, git_output
+from pipeline.doctor.project import check_hidden
 from pipeline.lineage.evidence import KnownFacts, in_words, known_facts
 from pipeline.lineage.facts import stage_paths
 from pipeline.lineage.lock import Entry, Lock, lock_here, tracked_hashes
+from pipeline.lineage.repository import git_output
 from pipeline.pipelines import LEDGER, PARAMS, Pipeline, folder_of, full_name, parameter, pipelines, run_dvc
 from sightword.errors import SightwordError
 from sightword.io import yaml_reader

@@ -15,7 +15,7 @@ from pipeline.doctor import machine
 from pipeline.doctor.findings import SECONDS, Check, Context, Finding, advice, failure, good, problem, tried, warning
 from pipeline.lineage.facts import OUTS, listed
 from pipeline.lineage.lock import CODE, lock_here, within
-from pipeline.lineage.repository import git
+from pipeline.lineage.repository import git, git_output
 from pipeline.params import params_file
 from pipeline.pipelines import DVC_YAML, LOCK, PARAMS, Pipeline, by_entry, pipelines, project_of
 from sightword.errors import LineageError, SightwordError
@@ -145,11 +145,11 @@ def check_git(context: Context) -> Iterator[Finding]:
         yield report(f"results cannot be traced: {error.what}", todo)
         return
     for command, bad, what, todo in (
-        ("rev-parse --is-shallow-repository", "true\n", "this clone is shallow: earlier results cannot be traced",
+        ("rev-parse --is-shallow-repository", "true", "this clone is shallow: earlier results cannot be traced",
          "`git fetch --unshallow`."),
         ("symbolic-ref -q HEAD", None, "detached HEAD: commits made now belong to no branch and are easily lost",
          "`git switch -c NAME`."),
-        ("config core.autocrlf", "true\n", "git changes line ends here (core.autocrlf), and files get other hashes",
+        ("config core.autocrlf", "true", "git changes line ends here (core.autocrlf), and files get other hashes",
          "`git config core.autocrlf false`, then check the files out again."),
     ):  # fmt: skip
         if git_output(project, *command.split()) == bad:
@@ -167,14 +167,6 @@ def check_git(context: Context) -> Iterator[Finding]:
         yield warning(what, "Commit before runs whose numbers you keep.")
     if not unmerged and not changed:
         yield good("code, parameters and lock are committed")
-
-
-def git_output(project: Path, *arguments: str) -> str | None:
-    """Return git's output; None where git fails or is missing."""
-    try:
-        return git(project, *arguments)
-    except LineageError:
-        return None
 
 
 def check_encoders(context: Context) -> Iterator[Finding]:

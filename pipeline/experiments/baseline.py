@@ -18,7 +18,7 @@ from pipeline import systems
 from pipeline.experiments.grid import SHOWN, Trial, sections
 from pipeline.lineage import repository
 from pipeline.lineage.facts import stage_paths
-from pipeline.lineage.lock import within
+from pipeline.lineage.lock import overlaps, within
 from pipeline.pipelines import DVC_YAML, IGNORE, LEDGER, Pipeline, expanded, pipelines
 from sightword.errors import FileFormatError, LineageError, ParamsError, SweepError
 from sightword.io import yaml_reader
@@ -91,10 +91,10 @@ class Baseline:
         written = [out for _, outs in (*stages, *others) for out in outs]
         while feeding := [
             other for other in others if other not in stages
-            and any(_overlaps(dep, other[1]) for deps, _ in stages for dep in deps)
+            and any(overlaps(dep, other[1]) for deps, _ in stages for dep in deps)
         ]:  # fmt: skip
             stages += feeding
-        return [dep for dep in dict.fromkeys(dep for deps, _ in stages for dep in deps) if not _overlaps(dep, written)]
+        return [dep for dep in dict.fromkeys(dep for deps, _ in stages for dep in deps) if not overlaps(dep, written)]
 
     def _stages(self, pipeline: Pipeline, settings: Mapping[str, Any]) -> Stages:
         where = pipeline.dvc_yaml
@@ -108,7 +108,7 @@ class Baseline:
     def _check_tracked(self, inputs: Sequence[str], tracked: Collection[str]) -> None:
         """Check that git or DVC has all inputs; SweepError otherwise."""
         inside = [path for path in inputs if not Path(path).is_absolute() and "://" not in path]
-        if lost := [path for path in inside if not _overlaps(path, tracked)]:
+        if lost := [path for path in inside if not overlaps(path, tracked)]:
             there = [path for path in lost if (self.project / path).exists()]
             what = "tracked by neither git nor DVC, and experiments see only tracked files"
             add = f"`dvc add {' '.join(there)}`, `git add {' '.join(f'{path}.dvc' for path in there)}`"
@@ -123,7 +123,7 @@ class Baseline:
         there = (self.project / path).is_dir()
         if there and not (self.project / path / "encoder.json").is_file():
             raise SweepError(f"is no folder of an encoder ({key})", where=path)
-        if not _overlaps(path, tracked):
+        if not overlaps(path, tracked):
             copy = "" if there else "Copy models/encoder of the other training run there. "
             what = "tracked by neither git nor DVC" if there else "does not exist"
             raise SweepError(f"{what} ({key})", where=path, todo=f"{copy}Run `dvc add {path}`, and commit.")
@@ -166,8 +166,3 @@ def find_baseline(pipeline: Pipeline) -> Baseline:
 def _matters(path: str, inputs: Collection[str]) -> bool:
     config = path in (IGNORE, ".dvc/config") or Path(path).name == DVC_YAML or path.endswith(".dvc")
     return config or any(within(path, one) for one in inputs)
-
-
-def _overlaps(path: str, paths: Collection[str]) -> bool:
-    """Return whether a path is one of the paths, or above or below one."""
-    return any(within(path, one) or within(one, path) for one in paths)

@@ -28,8 +28,8 @@ from typing import Any
 from pipeline.lineage import code_lists
 from pipeline.lineage.evidence import RUNS, SCHEMA, SCORINGS, KnownFacts, run_id, scorings_of
 from pipeline.lineage.files import Ignored, hash_path, md5_of, measure, stamp
-from pipeline.lineage.lock import entry_key, is_code, within
-from pipeline.lineage.repository import git
+from pipeline.lineage.lock import entry_key, is_code, overlaps
+from pipeline.lineage.repository import git_output
 from pipeline.pipelines import (
     IGNORE,
     LEDGER,
@@ -134,7 +134,7 @@ class Recorder:
         # A run itself rewrites the excluded files, and its beginning removes the file that hides the pipeline from DVC.
         excluded = (f":!{LOCK}", f":(exclude,glob)*/{LOCK}", f":(exclude,glob)*/{IGNORE}", ":!metrics", ":!plots",
                     f":!{RUNS}")  # fmt: skip
-        uncommitted = _git(self._project, "diff", "HEAD", "--name-only", "-z", "--", ".", *excluded)
+        uncommitted = git_output(self._project, "diff", "HEAD", "--name-only", "-z", "--", ".", *excluded)
         return {
             "schema": SCHEMA,
             "stage": self._stage,
@@ -148,7 +148,7 @@ class Recorder:
             "threads": self._machine.threads,
             "engine": "openvino" if self._machine.engine == "openvino" else "torch",
             "workers": self._machine.workers,
-            "commit": _git(self._project, "rev-parse", "HEAD"),
+            "commit": git_output(self._project, "rev-parse", "HEAD"),
             "uncommitted": None if uncommitted is None else uncommitted.split("\0")[:-1],
             "experiment": os.environ.get("DVC_EXP_NAME"),
             "notes": dict(notes),
@@ -206,7 +206,7 @@ def _watched(stage: str, project: Path) -> tuple[dict[str, list[str]], list[str]
         made = [out for pipeline in pipelines(project) for out in _outs(pipeline)]
     except (SightwordError, OSError, KeyError, TypeError, AttributeError):
         return {}, [], []  # whoever records the facts tells of it
-    raw = [path for path in deps if not any(_overlap(path, out) for out in made)]
+    raw = [path for path in deps if not overlaps(path, made)]
     raw = [path for path in raw if Path(path).name != LEDGER]  # a stage that scores writes there itself
     code, data = ([path for path in raw if is_code(path) == wanted] for wanted in (True, False))
     return {file: [*values] for file, values in sections.items()}, code, data
@@ -267,13 +267,6 @@ def stage_paths(described: Mapping[str, Any], params: Mapping[str, Any]) -> tupl
 
     deps, outs = ([_VARIABLE.sub(value, path) for path, _ in listed(described, kinds)] for kinds in (("deps",), OUTS))
     return deps, outs
-
-
-def _git(project: Path, *arguments: str) -> str | None:
-    """Return the output of a git command; None without git or a repository."""
-    with contextlib.suppress(LineageError):
-        return git(project, *arguments, seconds=60).strip()
-    return None
 
 
 def _device() -> str:
@@ -373,16 +366,12 @@ def recipe_hash(entry: str, params: Pathish) -> str:
     while new:
         chain |= new
         deps = [dep for name in new for dep in stages[name][1]]
-        feeding = {n for n, (_, _, outs) in stages.items() if any(_overlap(d, o) for d in deps for o in outs)}
+        feeding = {n for n, (_, _, outs) in stages.items() if any(overlaps(dep, outs) for dep in deps)}
         new = feeding - chain
     used: dict[str, Any] = {}
     for name in sorted(chain):
         used |= stages[name][0]
     return hashlib.sha256(canonical_json(used).encode()).hexdigest()[: ledger.DIGITS]
-
-
-def _overlap(path: str, other: str) -> bool:
-    return within(path, other) or within(other, path)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,6 +142,11 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tu
 def within(path: str, folder: str) -> bool:
     """Return whether a path is a folder or lies below it."""
     return path == folder or path.startswith(f"{folder}/")
+
+
+def overlaps(path: str, paths: Collection[str]) -> bool:
+    """Return whether a path is one of the paths, or above or below one."""
+    return any(within(path, one) or within(one, path) for one in paths)
 
 
 def is_code(path: str) -> bool:

@@ -66,6 +66,13 @@ def git(folder: Path, *arguments: str, errors: str = "replace", seconds: float |
     return done.stdout.decode(errors=errors)
 
 
+def git_output(folder: Path, *arguments: str) -> str | None:
+    """Return git's output without its last line end; None where git fails, is missing, or takes a minute."""
+    with contextlib.suppress(LineageError):
+        return git(folder, *arguments, seconds=60).removesuffix("\n")
+    return None
+
+
 def _complaint(output: str) -> str:
     """Return the line of git's standard error with the problem; in another user's folder with git's advice."""
     lines = output.splitlines()
