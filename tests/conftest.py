@@ -42,8 +42,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 LONGEST = (
     *("test_pages.py", "test_end_to_end.py", "test_ray.py", "test_docs.py"),
     *("test_lab.py", "test_wheel.py", "test_real_sweep.py", "test_taxonomy.py", "test_training.py", "test_remotes.py"),
-    *("test_steps.py", "test_entail_training.py", "test_benchmarks.py"),
-    *("test_validation.py", "test_faults.py", "test_saved.py", "test_evaluation.py", "test_judging.py"),
+    *("test_entail_training.py", "test_benchmarks.py", "test_faults.py", "test_evaluation.py", "test_judging.py"),
     *("test_reader_fuzz.py", "test_sweep.py", "test_launcher.py"),
     *("test_pipelines.py", "test_lockfile.py", "test_notebook.py", "test_installation.py"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -35,26 +34,6 @@ def test_clone_with_crlf_has_the_same_bytes(clones) -> None:
     here, there = tracked(own.folder), tracked(crlf)
     assert len(here) > 500
     assert [name for name in here if here[name] != there[name]] == []
-
-
-def reported(folder: Path, environment: dict[str, str]) -> set[tuple[str, str, str]]:
-    """Return what DVC has against the lock of a clone, by stage and path, besides data that a clone does not have."""
-    command = ["dvc", "status", "--json", "dvc.yaml"]
-    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-    found = set()
-    for stage, changes in json.loads(done.stdout).items():
-        for change in changes:
-            paths = {"": change} if isinstance(change, str) else next(iter(change.values()))
-            found |= {(stage, path, str(state)) for path, state in paths.items()}
-    return {one for one in found if one[2] not in ("deleted", "not in cache", "always changed")}
-
-
-@pytest.mark.slow
-def test_clone_with_crlf_has_the_status_of_the_original(clones) -> None:
-    own, crlf = clones
-    here, there = (reported(folder, own.environment) for folder in (own.folder, crlf))
-    assert there - here == set()  # nothing at all where the lock belongs to the code
-    assert here - there == set()
 
 
 def test_new_project_keeps_line_ends_of_code_and_bytes_of_data(tmp_path) -> None:

@@ -6,7 +6,6 @@ import io
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -34,12 +33,10 @@ class Site:
         self.tags = True
         self.weak = False
         """Tags are weak ones."""
-        self.modified: float | None = None
-        """The time of the last change, which is told; :attr:`files` that are exchanged must set it."""
         self.heeds_if_range = True
         """False for a server or proxy that sends a range of whatever file is there."""
         self.tells_of_parts = True
-        """Tags and times stand in answers that are parts, too."""
+        """Tags stand in answers that are parts, too."""
         self.lengths = True
         self.closing = threading.Event()
         self.silent = threading.Event()
@@ -78,8 +75,6 @@ class Site:
         action, _, count = (plan.pop(0) if plan else "").partition(" ")
         if action == "changed":
             self.files[path] = self.files[path][::-1]
-            if self.modified is not None:
-                self.modified += 1
             action = ""
         if action.isdecimal():
             request.send_response(int(action))
@@ -96,8 +91,6 @@ class Site:
         body = self.files[path]
         tag = f'{"W/" if self.weak else ""}"{hash(body)}"'
         validators = {"ETag": tag} if self.tags else {}
-        if self.modified is not None:
-            validators["Last-Modified"] = formatdate(self.modified, usegmt=True)
         start = 0
         condition = request.headers.get("If-Range")
         unchanged = condition is None or not self.heeds_if_range or condition in validators.values()
