@@ -227,7 +227,7 @@ def objects(addresses: Iterable[str]) -> dict[str, Place]:
                 bar.update()
             if len(found) == before:
                 what = "there is no object at this address"
-                todo = "Check the address, whose prefix ends at a slash, and the server: a web page lists nothing either."
+                todo = "Check the address, whose prefix ends at a slash, and the server, whose page may list nothing."
                 raise CorpusError(what, where=address, todo=todo)
     todo = "List one of the two, or a folder above both."
     return dict(sorted(mapping(found, "the name", "object", CorpusError, todo=todo).items()))
