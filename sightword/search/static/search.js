@@ -271,13 +271,10 @@ async function openUpload(upload) {
   }
 }
 
-for (const kind of ["input", "compositionend"]) {
-  query.addEventListener(kind, (event) => {
-    if (event.isComposing) return; // the letters typed so far are not yet the word, such as of Chinese
-    clearTimeout(timer);
-    timer = setTimeout(searchTyped, DEBOUNCE);
-  });
-}
+query.addEventListener("input", () => {
+  clearTimeout(timer);
+  timer = setTimeout(searchTyped, DEBOUNCE);
+});
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   searchTyped();
