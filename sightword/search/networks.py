@@ -68,16 +68,16 @@ class NamedNetwork:
     def backbone(self) -> Backbone:
         """The backbone; FeaturesError if it is unknown, SearchError if its files are not those of the features.
 
-        A function is imported only after its files were compared: the attributes may come from a stranger.
+        A file of the working folder is imported only if its sha256 is stated: the attributes may come from a stranger.
         """
         from sightword.features.networks import find_backbone
 
-        name, wanted = str(self.attributes["backbone"]), self.attributes.get("network_sha256")
-        is_function = ":" in name and not name.startswith("timm:")
-        if (wanted or is_function) and ((found := network_sha256(name)) != wanted or not found):
-            what = f"have the sha256 {found}, and the features were made with others" if found else "are not here"
+        name, wanted = str(self.attributes["backbone"]), str(self.attributes.get("network_sha256") or "")
+        if (found := network_sha256(name)) != wanted:  # both are empty for a network of an installed package
+            made = "were made with others" if wanted else "state none"
+            what = f"have the sha256 {found}, and the features {made}" if found else "are not here"
             todo = "Run it in the project's folder; after a change, run the stage features and all after it again."
-            expected = f"the sha256 {short(wanted)}" if wanted else "a function whose sha256 the features state"
+            expected = f"the sha256 {short(wanted)}" if wanted else "no module of this name in the working folder"
             raise SearchError(f"the network's files {what}", where=short(name), expected=expected, todo=todo)
         return find_backbone(name, str(self.attributes["feature_point"]))
 

@@ -256,10 +256,26 @@ def test_a_network_of_ones_own_gives_its_numbers_and_a_changed_one_another_key(p
 def test_function_without_its_sha256_is_not_imported(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("trap.py").write_text("open('ran', 'w')")
-    for name in ("trap:main", "antigravity:geohash"):
-        with pytest.raises(SearchError, match="expected a function whose sha256 the features state"):
+    Path("nets").mkdir()
+    Path("nets/trap.py").write_text("open('ran', 'w')")
+    for name in ("trap:main", "nets.trap:main"):
+        with pytest.raises(
+            SearchError, match="the features state none; expected no module of this name in the working"
+        ):
             _ = NamedNetwork({"backbone": name, "feature_point": ""}).backbone
     assert not Path("ran").exists()
+
+
+def test_function_of_an_installed_package_is_imported(tmp_path, monkeypatch) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "site/own_network_installed.py").write_text(OWN.format(seed=1))
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    attributes = {"backbone": "own_network_installed:network", "feature_point": ""}
+    assert NamedNetwork(attributes).backbone.feature_point == "four means"
+    with pytest.raises(SearchError, match="the network's files are not here; expected the sha256 abc"):
+        _ = NamedNetwork({**attributes, "network_sha256": "abc"}).backbone
 
 
 def test_features_have_the_sha256_of_a_networks_own_files(tmp_path, monkeypatch) -> None:
