@@ -14,7 +14,7 @@ from sightword.corpus.records import Caption, Image
 from sightword.errors import CorpusError
 from sightword.io.files import Pathish
 from sightword.io.names import COARSE, Names
-from sightword.messages import plural, warn_share
+from sightword.messages import and_more, plural, warn_share
 from sightword.places.place import Part, Place, read_listing
 from sightword.places.tar import members
 
@@ -86,7 +86,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         todo += "features come precomputed."
         raise CorpusError("the folder of pictures does not exist", where=root, todo=todo)
     # whether the file is a circular link; macOS writes ._* beside the files
-    files = {name: _is_folder(one) is None for name, one in walk(root) if not one.name.startswith("._")}
+    files = {name: _is_folder(one) is None for name, one in walk(root, failed=_refuse) if not one.name.startswith("._")}
     # Python represents the invalid bytes of file names as surrogates.
     misnamed = {name for name in files if any("\ud800" <= character <= "\udfff" for character in name)}
     return Listing(
@@ -101,18 +101,29 @@ def _refuse(error: OSError) -> None:
     raise CorpusError(f"cannot be listed ({error.strerror})", where=error.filename) from None
 
 
+def _pass_over(error: OSError) -> None:
+    log.warning("folder %s left out: %s", error.filename, error.strerror)
+
+
 def walk(
-    root: Path, enters: Callable[[str], bool] = lambda _: True, failed: Callable[[OSError], object] = _refuse
+    root: Path,
+    enters: Callable[[str], bool] = lambda _: True,
+    failed: Callable[[OSError], object] = _pass_over,
+    *,
+    linked: bool = True,
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield the files below a folder, in which linked folders are entered after the others, each once.
+
+    A link to a folder that holds it, or the root, is not entered.
 
     Args:
         root: the folder; files have their POSIX paths below it.
         enters: whether a folder below it is entered, by its path.
-        failed: called with the error of a folder that cannot be listed, which is a CorpusError unless given.
+        failed: called with the error of a folder that cannot be listed, which is a warning unless given.
+        linked: whether linked folders are entered; otherwise a warning names them.
     """
     entered: set[str] = set()
-    waiting, links = [""], list[str]()
+    waiting, links, left = [""], list[str](), list[Path]()
     while waiting or links:
         inner = waiting.pop() if waiting else links.pop(0)
         if (real := os.path.realpath(root / inner)) in entered:
@@ -128,8 +139,17 @@ def walk(
             path = f"{inner}{entry.name}"
             if not _is_folder(entry):
                 yield path, entry
-            elif enters(path):
-                (links if entry.is_symlink() else waiting).append(f"{path}/")
+            elif not enters(path):
+                continue
+            elif not entry.is_symlink():
+                waiting.append(f"{path}/")
+            elif not linked:
+                left.append(root / path)
+            elif not any(Path(one).is_relative_to(os.path.realpath(entry)) for one in (root.resolve(), real)):
+                links.append(f"{path}/")
+    if left:
+        why = "DVC does not see what changes behind a link to a folder. Move the folder there."
+        log.warning("linked folders are not searched for tables and shards (%s): %s", and_more(left), why)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:

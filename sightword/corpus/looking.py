@@ -70,7 +70,7 @@ def look(path: Path, columns: Mapping[Role, str] = {}) -> Found:
     try:
         corpus, values = _read(values)
     except CorpusError as error:
-        if values["format"] == "shards":
+        if values["format"] != "table":
             raise
         try:  # a table may name its pictures by the path from the table
             corpus, values = _read(values | {"pictures": str(folder)})
@@ -119,7 +119,7 @@ def _format(path: Path, folder: Path) -> Mapping[str, Any]:
             raise CorpusError(f"the name of {lost} has no split, and COCO's JSON is not divided", where=path, todo=todo)
         listed = {split: [name for name, one in splits.items() if one == split] for split in SPLITS}
         return {"format": "coco", **{f"coco_{split}": some for split, some in listed.items()}}
-    every = names if path.is_file() else [one.name for _, one in walk(folder)]
+    every = names if path.is_file() else [one.name for _, one in walk(folder, linked=False)]
     stems = {name.removesuffix(".tar") for name in every if name.endswith(".tar")}
     if any(f"{stem}.parquet" in every for stem in stems):  # img2dataset's shards, each with its table
         return {"format": "shards"}

@@ -106,7 +106,7 @@ class Listed(Drawn):
             # a folder of pictures alone has no tables, and hidden folders are those of programs
             return not Path(path).name.startswith(".") and self.folder / path != pictures
 
-        names = (path for path, _ in walk(self.folder, own) if own(path))
+        names = (path for path, _ in walk(self.folder, own, linked=False) if own(path))
         # tables of text in the folder itself alone
         return sorted(name for name in names if BINARY.fullmatch(name) or ("/" not in name and TEXT.fullmatch(name)))
 

@@ -60,9 +60,7 @@ def list_pictures(folder: Pathish) -> list[Source]:
     def shown(path: str) -> bool:
         return not path.rpartition("/")[2].startswith(".")
 
-    for image_id, _ in walk(
-        place, shown, lambda error: log.warning("folder %s left out: %s", error.filename, error.strerror)
-    ):
+    for image_id, _ in walk(place, shown):
         if not shown(image_id) or not image_id.lower().endswith(_ENDINGS):
             continue
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -119,17 +120,49 @@ def test_linked_folders_are_listed_without_loops(tmp_path: Path) -> None:
     assert listing.circular == listing.misnamed == set()
 
 
-def test_linked_folder_is_read_by_every_reader(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["table", "shards"])
+def test_linked_folder_of_captions_is_left_with_a_warning(tmp_path: Path, caplog: Any, form: str) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "data").mkdir()
     os.symlink(tmp_path / "elsewhere", tmp_path / "data/a-link")
-    os.symlink(tmp_path / "data", tmp_path / "elsewhere/loop")
-    for name in ("train.parquet", "0.tar", "a.jpg"):
-        (tmp_path / "elsewhere" / name).touch()
-    options = {"path": str(tmp_path / "data"), "pictures": str(tmp_path / "data")}
-    assert CorpusSettings(format="table", **options).files() == ["a-link/train.parquet"]
-    assert [*CorpusSettings(format="shards", **options).shards()] == ["a-link/0.tar"]
-    assert [source.image_id for source in photographs(tmp_path / "data")] == ["a-link/a.jpg"]
+    for name in ("elsewhere/more.parquet", "elsewhere/1.tar", "data/train.parquet", "data/0.tar"):
+        (tmp_path / name).touch()
+    settings = CorpusSettings(format=form, path=str(tmp_path / "data"), pictures=str(tmp_path / "data"))
+    assert settings.files() == [{"table": "train.parquet", "shards": "0.tar"}[form]]
+    assert [str(tmp_path / "data/a-link") in text and "DVC" in text for text in caplog.messages] == [True]
+
+
+def test_photographs_behind_links_are_read_without_loops(tmp_path: Path) -> None:
+    for name in ("far/off", "mine/inner"):
+        (tmp_path / "home" / name).mkdir(parents=True)
+    mine, far = tmp_path / "home/mine", tmp_path / "home/far"
+    for name in ("outside.jpg", "home/beside.jpg", "home/far/no.jpg", "home/far/off/a.jpg", "home/mine/b.jpg"):
+        (tmp_path / name).touch()
+    os.symlink(far / "off", mine / "a-link")
+    os.symlink("..", mine / "inner/up")
+    os.symlink("../..", mine / "inner/above")
+    os.symlink("..", far / "off/up")
+    assert [source.image_id for source in photographs(mine)] == ["a-link/a.jpg", "b.jpg"]
+
+
+def test_unreadable_folder_stops_pictures_alone(tmp_path: Path, caplog: Any, monkeypatch: Any) -> None:
+    (tmp_path / "lost+found").mkdir()
+    for name in ("train.parquet", "0.tar"):
+        (tmp_path / name).touch()
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if Path(path).name == "lost+found":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    options = {"path": str(tmp_path), "pictures": str(tmp_path)}
+    assert CorpusSettings(format="table", **options).files() == ["train.parquet"]
+    assert CorpusSettings(format="shards", **options).files() == ["0.tar"]
+    assert caplog.messages == [f"folder {tmp_path}/lost+found left out: Permission denied"] * 2
+    with pytest.raises(CorpusError, match="cannot be listed"):
+        list_pictures(tmp_path, required=True)
 
 
 def test_folder_comes_before_a_link_to_it(tmp_path: Path) -> None:
@@ -231,6 +264,14 @@ def test_files_of_one_name_in_two_folders_are_apart(tmp_path: Path) -> None:
     wanted = [("p/val.en:1", "of p"), ("q/val.en:1", "of q")]
     assert [(one.image_id, one.text) for one in read(tmp_path, "*/*.en").beside] == wanted
     assert read(tmp_path, "p/*.en").beside[0].image_id == "val.en:1"
+
+
+def test_long_caption_beside_is_dropped(tmp_path: Path) -> None:
+    settings_of(tmp_path)
+    write(tmp_path, a__1__en=["a" * (LONGEST_TEXT + 1), "kept"])
+    found = read(tmp_path)
+    assert [one.text for one in found.beside] == ["kept"]
+    assert [row.item for row in found.dropped if row.reason == "too long"] == ["a.en:1#a.1.en"]
 
 
 def test_caption_with_words_of_dev_or_test_is_left_out(tmp_path: Path) -> None:
