@@ -26,8 +26,9 @@ Fetch published data sets and weights, and put them where the stages read them.
 Without NAME, print what can be fetched, with sizes and what is there already. NAME is
 flickr8k, flickr30k, coco, multi30k, senteval, snli, stsb-multi-mt, wordnet or weights.
 After weights, networks may be named (resnet152, or resnet152:IMAGENET1K_V2); default: the one of
-params.yaml. A download that was cut resumes. Data sets behind a form are listed with their
-address, and the rest is fetched. --mirror names a folder or an address that holds NAME/FILE.
+params.yaml. A download that was cut resumes if the file's hash is known. Data sets behind a form
+are listed with their address, and the rest is fetched. --mirror names a folder or an address that
+holds NAME/FILE.
 
 NAME may be the address of pictures or tar shards: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
 az://CONTAINER/PREFIX for all objects, or a file of a web server, https://HOST/00001.tar;

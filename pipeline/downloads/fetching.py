@@ -137,7 +137,7 @@ def fetch(source: Source, order: Order) -> Outcome:
                 record = _record(file := order.working / source.file)
                 return Outcome("there", "" if "removed" in record and file.is_file() else record.get("sha256", ""))
             return Outcome("there", _verified(source, order.target / source.to / source.file), checked=source.checked)
-        for path in order.working.glob("*.unpacked"):  # of a killed process, whose parts are resumed
+        for path in order.working.glob("*.unpacked"):  # of a killed process
             shutil.rmtree(path, ignore_errors=True)
         file = order.working / source.file
         record = _record(file)

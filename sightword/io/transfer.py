@@ -1,7 +1,7 @@
 """Download of one file, resumed where the last attempt was cut off, and safe unpacking of archives.
 
-A transfer survives cut connections and killed processes: received bytes are kept beside the file as ``NAME.part``. Of
-archives only plain files are made, in a folder of the caller's.
+A transfer survives cut connections, and killed processes if the file's hash is known: received bytes are kept beside
+the file as ``NAME.part``. Of archives only plain files are made, in a folder of the caller's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import posixpath
 import re
 import shutil
+import stat
 import struct
 import tarfile
 import time
@@ -45,7 +46,7 @@ LOCAL_CHUNK = 1 << 20
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
 LONGEST_WAIT = 60.0
 """Seconds before another attempt at most; a server that asks for more is not asked again."""
-MAKE_ROOM = "Make room and run the command again: the bytes downloaded so far are kept."
+MAKE_ROOM = "Make room and run the command again: a file whose hash is known goes on where it stopped."
 
 _DAMAGED = (
     *(zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
@@ -330,31 +331,48 @@ def unpack(archive: Path, into: Path, wanted: Mapping[str, str]) -> int:
     part.
     """
     count = 0
-    with writing(into):
-        try:
-            for name, open_member in _members(archive):
-                if (goal := _goal(posixpath.normpath(name), wanted)) is None:
-                    continue
-                if not is_inside(goal) or (source := open_member()) is None:
-                    where = f"{archive}, member {quote(name)}"
-                    raise DownloadError("is a device, or has no plain name", where=where, expected="plain files")
-                (into / goal).parent.mkdir(parents=True, exist_ok=True)
-                with source, open(into / goal, "xb") as file:
-                    shutil.copyfileobj(source, file, LOCAL_CHUNK)
-                count += 1
-        except _DAMAGED as error:
-            what = f"is not a whole archive ({first_line(error)})"
-            raise DownloadError(what, where=archive, todo="Delete it and fetch it again.") from None
+    try:
+        for name, open_member in _members(archive):
+            if (goal := _goal(posixpath.normpath(name), wanted)) is None:
+                continue
+            where = f"{archive}, member {quote(name)}"
+            if not is_inside(goal) or (source := open_member()) is None:
+                what = "is a link or a device, or has no plain name"
+                raise DownloadError(what, where=where, expected="plain files")
+            with source, writing(into):
+                try:
+                    (into / goal).parent.mkdir(parents=True, exist_ok=True)
+                    with open(into / goal, "xb") as file:
+                        file.writelines(_content(source))
+                except (FileExistsError, NotADirectoryError):
+                    raise DownloadError("stands twice, or is a file and a folder", where=where) from None
+            count += 1
+    except (OSError, *_DAMAGED) as error:
+        what = f"is not a whole archive ({first_line(error)})"
+        raise DownloadError(what, where=archive, todo="Delete it and fetch it again.") from None
     return count
 
 
+def _content(source: IO[bytes]) -> Iterator[bytes]:
+    try:
+        while chunk := source.read(LOCAL_CHUNK):
+            yield chunk
+    except OSError as error:  # of the archive, and not of the file that is written
+        raise EOFError(first_line(error)) from None
+
+
 def _members(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
-    """Yield the name of each member that is no folder, and the function that opens it; a link opens its target."""
-    with open(archive, "rb") as file:
+    """Yield the name of each member that is no folder, and the function that opens it: None for a device or a link of a
+    zip; a link of a tar opens its target.
+    """
+    with reading(archive, DownloadError), open(archive, "rb") as file:
         is_zip = file.read(2) == b"PK"
     if is_zip:
         with zipfile.ZipFile(archive) as zipped:
-            yield from ((one.filename, partial(zipped.open, one)) for one in zipped.infolist() if not one.is_dir())
+            for one in zipped.infolist():
+                if not (name := one.filename.replace("\\", "/")).endswith("/"):  # as some programs of Windows write
+                    link = stat.S_ISLNK(one.external_attr >> 16)
+                    yield name, (lambda: None) if link else partial(zipped.open, one)
     else:
         with tarfile.open(archive) as tar:
             yield from ((one.name, partial(tar.extractfile, one)) for one in tar if not one.isdir())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import os
 import stat
 import tarfile
 import warnings
@@ -96,10 +98,43 @@ def link(kind: str, target: str, *, hard: bool = False) -> dict:
 def test_link_is_never_made_nor_followed_outside(tmp_path, into, kind, target, hard):
     (tmp_path / "x").write_bytes(b"private")
     entries = [("a/link", link(kind, target, hard=hard)), ("a/link/x", b"through the link")]
-    with pytest.raises(DownloadError, match=r"not a whole archive|cannot be written"):
+    with pytest.raises(DownloadError, match=r"not a whole archive|stands twice|is a link"):
         unpack(archive(kind, entries, tmp_path / "a"), into, ALL)
     assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
     assert b"private" not in files(into).values()
+
+
+def test_link_of_a_zip_is_refused(tmp_path, into):
+    path = archive("zip", [("a/link", link("zip", "/etc/passwd"))], tmp_path / "z")
+    with pytest.raises(DownloadError, match="z, member 'a/link': is a link"):
+        unpack(path, into, ALL)
+    assert files(into) == {}
+
+
+def test_backslashes_of_a_zip_are_folders(tmp_path, into):
+    path = archive("zip", [("a\\deep\\", b""), ("a\\deep\\x.txt", b"1")], tmp_path / "z")
+    assert unpack(path, into, ALL) == 1
+    assert files(into) == {"kept/deep/x.txt": b"1"}
+
+
+def test_file_and_folder_of_one_name_are_refused(tmp_path, into):
+    path = archive("tar", [("a/x", b"1"), ("a/x/y", b"2")], tmp_path / "t")
+    with pytest.raises(DownloadError, match="member 'a/x/y': stands twice, or is a file and a folder"):
+        unpack(path, into, ALL)
+
+
+def test_damage_in_bz2_is_the_archives(tmp_path, into):
+    raw = archive("tar", [("a/x", os.urandom(3_000_000))], tmp_path / "t").read_bytes()
+    packed = bytearray(bz2.compress(raw))
+    packed[-1_000_000:-999_000] = bytes(1_000)
+    (tmp_path / "t").write_bytes(packed)
+    with pytest.raises(DownloadError, match=r"/t: is not a whole archive \(Invalid data stream\)"):
+        unpack(tmp_path / "t", into, ALL)
+
+
+def test_missing_archive_is_named(tmp_path, into):
+    with pytest.raises(DownloadError, match="gone: does not exist"):
+        unpack(tmp_path / "gone", into, ALL)
 
 
 def test_link_to_a_member_is_its_copy(tmp_path, into):
@@ -111,9 +146,9 @@ def test_link_to_a_member_is_its_copy(tmp_path, into):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (("a/pipe", {"type": tarfile.FIFOTYPE}), "member 'a/pipe': is a device"),
+        (("a/pipe", {"type": tarfile.FIFOTYPE}), "member 'a/pipe': is a link or a device"),
         (("a/x\ny", b""), r"member 'a/x\\ny': .* has no plain name"),
-        (("./a/x", b"2"), "File exists"),
+        (("./a/x", b"2"), "member './a/x': stands twice"),
     ],
 )
 def test_wanted_member_that_is_no_plain_file_is_refused(tmp_path, into, entry, message):
