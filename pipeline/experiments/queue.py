@@ -50,14 +50,15 @@ class Queue:
 
         DVC (3.67) looks such a file up there after a stage of an experiment that it took from its cache.
         """
-        index = self._repo.index
-        stages = [stage for stage in index.stages if stage.path_in_repo == self.baseline.pipeline.dvc_yaml]
+        index, pipeline = self._repo.index, self.baseline.pipeline
+        file = (pipeline.project / pipeline.dvc_yaml).resolve()
+        stages = [stage for stage in index.stages if Path(stage.path).resolve() == file]
         read = {folder for stage in stages for dep in stage.deps for folder in Path(dep.fs_path).parents}
         written = [out for out in index.outs if Path(out.fs_path) in read and not out.stage.is_data_source]
-        known = [out for out in written if out.hash_info and out.hash_info.isdir]
+        known = [out for out in written if out.use_cache and out.hash_info and out.hash_info.isdir]
         if lost := [str(out) for out in known if not out.cache.exists(out.hash_info.value)]:
             what = f"the outputs of the last commit are not in DVC's cache: {and_more(lost)}"
-            todo = "`dvc pull`; or `dvc repro`; or `git rm dvc.lock`; and commit."
+            todo = "Run `dvc pull`; or `dvc repro`, and commit; or `git rm dvc.lock`, and commit."
             raise SweepError(what, where="dvc.lock", todo=todo)
 
     def states(self) -> dict[str, str]:

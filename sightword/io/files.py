@@ -104,8 +104,8 @@ def atomic_folder(path: Pathish) -> Iterator[Path]:
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(f".{glob.escape(final.name[:40])}.{'[0-9a-f]' * 12}.tmp"):
-        with contextlib.suppress(FileNotFoundError):  # another process ends just now
-            if max(one.stat().st_mtime for one in (left, *left.rglob("*"))) < time.time() - 2 * 86_400:
+        with contextlib.suppress(OSError):  # another process ends just now
+            if max(one.lstat().st_mtime for one in (left, *left.rglob("*"))) < time.time() - 2 * 86_400:
                 _remove(left)
     temporary = temporary_name(final)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from sightword import machine
@@ -137,7 +137,8 @@ def _weights_files(parts: Sequence[Mapping[str, Any]], own: Path | None, folder:
         what, todo = f"has the sha256 {given}, and none of the networks' weights has", "Give the file of one of them."
         raise SearchError(what, where=own, expected=" or ".join(filter(None, hashes)), todo=todo)
     names = [str(part.get("weights", "")) for part in parts]
-    files = [Path(folder, name) if folder and is_weights_file(name) and is_inside(name) else None for name in names]
+    inside = [is_weights_file(name) and is_inside(PurePosixPath(name).as_posix()) for name in names]  # without `./`
+    files = [Path(folder, name) if folder and fits else None for name, fits in zip(names, inside, strict=True)]
     return [
         own if own and sha256 == given else file if file and file.is_file() else None
         for file, sha256 in zip(files, hashes, strict=True)

@@ -61,8 +61,9 @@ def test_left_temporary_folder_goes_after_two_days(tmp_path):
         left = tmp_path / f".out.{age:012x}.tmp"
         left.mkdir()
         (left / "x").write_text(name)
-        for path in (left / "x", left)[name == "busy" :]:
-            os.utime(path, (time.time() - age * 87_000,) * 2)
+        (left / "link").symlink_to("gone")
+        for path in (left / "x", left / "link", left)[name == "busy" :]:
+            os.utime(path, (time.time() - age * 87_000,) * 2, follow_symlinks=False)
     with files.atomic_folder(tmp_path / "out") as folder:
         (folder / "x").write_text("whole")
     assert sorted(path.read_text() for path in tmp_path.glob("*/x")) == ["busy", "now", "whole", "yesterday"]

@@ -121,9 +121,9 @@ def test_sealed_pictures_and_captions_are_not_searched(world, tmp_path):
 def test_weights_that_notes_name_lie_in_their_folder(tmp_path):
     (tmp_path / "own.pth").touch()
     (tmp_path / "in").mkdir()
-    parts = [{"weights": name} for name in ("own.pth", "../own.pth", "a" * 5000 + ".pth", "a\0.pth")]
-    assert _weights_files(parts, None, tmp_path) == [tmp_path / "own.pth", None, None, None]
-    assert _weights_files(parts, None, tmp_path / "in") == [None] * 4
+    parts = [{"weights": name} for name in ("own.pth", "./own.pth", "../own.pth", "a" * 5000 + ".pth", "a\0.pth")]
+    assert _weights_files(parts, None, tmp_path) == [*[tmp_path / "own.pth"] * 2, None, None, None]
+    assert _weights_files(parts, None, tmp_path / "in") == [None] * 5
 
 
 def test_folder_of_the_home_folder_is_searched_by_one_call(world, tmp_path, monkeypatch):
