@@ -189,6 +189,7 @@ def tried(context: Context, parameter: str, path: str, read: Callable[[], object
 def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]) -> Iterator[Finding]:
     """Check that the folder ``settings.data``, which a parameter names, has the files of SentEval's tasks."""
     from sightword.evaluation.semantics.datasets import missing_file
+    from sightword.evaluation.semantics.settings import CLASSIFICATION, TASKS
 
     if not wanted:
         return
@@ -209,6 +210,10 @@ def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]
     elif gone and settings.missing == "skip":
         yield warning(f"{named} lacks {and_more(gone, 5)}: left out", README)
     elif gone:
-        yield problem(f"{named} lacks {and_more(gone, 5)}", "`sightword fetch senteval` brings the published ones.")
+        lost = {task for task, file in missing.items() if file is not None}
+        sources = {"snli" if task == "SNLI" else "senteval" for task in lost & {*TASKS, *CLASSIFICATION}}
+        sources |= {"stsb-multi-mt" for task in lost if task.startswith("STSBenchmark-")}
+        fetch = " and ".join(f"`sightword fetch {name}`" for name in sorted(sources))
+        yield problem(f"{named} lacks {and_more(gone, 5)}", f"Fetch the published ones: {fetch}." if fetch else README)
     else:
         yield good(f"{named} has the files of {len(wanted)} tasks")

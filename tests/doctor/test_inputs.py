@@ -11,6 +11,7 @@ import pytest
 from finished_run import write_encoder
 from looks import only, states
 
+from pipeline.doctor.findings import Context, tasks
 from pipeline.doctor.project import check_encoders
 from pipeline.params import recipes, writing
 from sightword.features.network_files import packaged_weights
@@ -86,6 +87,21 @@ def test_an_evaluation_set_that_is_missing(project, missing, state) -> None:
     shutil.rmtree(downstream / "SICK")
     told = {"error": "downstream/STS/STS12-en-test), SICK", "skip": "has no task yet: none is scored"}
     assert [one for one in project.check(check_semantics) if told[missing] in one.what]
+
+
+@pytest.mark.parametrize(
+    ("task", "todo"),
+    [
+        ("STS12", "Fetch the published ones: `sightword fetch senteval`."),
+        ("STSBenchmark-de", "Fetch the published ones: `sightword fetch stsb-multi-mt`."),
+        ("STSOwn", "data/raw/README.md describes where it belongs; "),
+    ],
+)
+def test_missing_task_names_what_brings_it(tmp_path, task, todo) -> None:
+    (tmp_path / "downstream").mkdir()
+    context, settings = Context(tmp_path, tmp_path), SimpleNamespace(data=str(tmp_path), missing="error")
+    (found,) = tasks(context, "semantics.data", settings, [task])
+    assert found.todo.startswith(todo)
 
 
 def weights(project, **values: str) -> Path:
