@@ -199,20 +199,19 @@ def tasks(context: Context, parameter: str, settings: Any, wanted: Sequence[str]
         yield good(f"{named}: the stage corpus makes it")
         return
     try:
-        missing = {task: missing_file(task, data) for task in wanted}
+        missing = {task: file for task in wanted if (file := missing_file(task, data)) is not None}
     except SemanticsError as error:
         finding = failure(error, advice(context, settings.data))
         yield replace(finding, what=f"{named}: {finding.what}")
         return
-    gone = [f"{task} ({file})" for task, file in missing.items() if file is not None]
+    gone = [f"{task} ({file})" for task, file in missing.items()]
     if len(gone) == len(wanted) and settings.missing == "skip":
         yield good(f"{named} has no task yet: none is scored (`sightword fetch senteval` brings them)")
     elif gone and settings.missing == "skip":
         yield warning(f"{named} lacks {and_more(gone, 5)}: left out", README)
     elif gone:
-        lost = {task for task, file in missing.items() if file is not None}
-        sources = {"snli" if task == "SNLI" else "senteval" for task in lost & {*TASKS, *CLASSIFICATION}}
-        sources |= {"stsb-multi-mt" for task in lost if task.startswith("STSBenchmark-")}
+        sources = {"snli" if task == "SNLI" else "senteval" for task in missing if task in (*TASKS, *CLASSIFICATION)}
+        sources |= {"stsb-multi-mt" for task in missing if task.startswith("STSBenchmark-")}
         fetch = " and ".join(f"`sightword fetch {name}`" for name in sorted(sources))
         yield problem(f"{named} lacks {and_more(gone, 5)}", f"Fetch the published ones: {fetch}." if fetch else README)
     else:

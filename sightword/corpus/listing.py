@@ -86,7 +86,7 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
         todo += "features come precomputed."
         raise CorpusError("the folder of pictures does not exist", where=root, todo=todo)
     # whether the file is a circular link; macOS writes ._* beside the files
-    files = {name: _is_folder(one) is None for name, one in walk(root, failed=_refuse) if not one.name.startswith("._")}
+    files = {name: _is_folder(one) is None for name, one in walk(root, strict=True) if not one.name.startswith("._")}
     # Python represents the invalid bytes of file names as surrogates.
     misnamed = {name for name in files if any("\ud800" <= character <= "\udfff" for character in name)}
     return Listing(
@@ -97,20 +97,8 @@ def list_pictures(folder: Pathish, *, required: bool) -> Listing | None:
     )
 
 
-def _refuse(error: OSError) -> None:
-    raise CorpusError(f"cannot be listed ({error.strerror})", where=error.filename) from None
-
-
-def _pass_over(error: OSError) -> None:
-    log.warning("folder %s left out: %s", error.filename, error.strerror)
-
-
 def walk(
-    root: Path,
-    enters: Callable[[str], bool] = lambda _: True,
-    failed: Callable[[OSError], object] = _pass_over,
-    *,
-    linked: bool = True,
+    root: Path, enters: Callable[[str], bool] = lambda _: True, *, strict: bool = False, linked: bool = True
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield the files below a folder, in which linked folders are entered after the others, each once.
 
@@ -119,10 +107,10 @@ def walk(
     Args:
         root: the folder; files have their POSIX paths below it.
         enters: whether a folder below it is entered, by its path.
-        failed: called with the error of a folder that cannot be listed, which is a warning unless given.
+        strict: whether a folder that cannot be listed is a CorpusError; otherwise it is a warning.
         linked: whether linked folders are entered; otherwise a warning names them.
     """
-    entered: set[str] = set()
+    entered, top = set[str](), os.path.realpath(root)
     waiting, links, left = [""], list[str](), list[Path]()
     while waiting or links:
         inner = waiting.pop() if waiting else links.pop(0)
@@ -133,19 +121,19 @@ def walk(
             with os.scandir(root / inner) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            failed(error)
+            if strict:
+                raise CorpusError(f"cannot be listed ({error.strerror})", where=error.filename) from None
+            log.warning("folder %s left out: %s", error.filename, error.strerror)
             continue
         for entry in found:
             path = f"{inner}{entry.name}"
             if not _is_folder(entry):
                 yield path, entry
-            elif not enters(path):
-                continue
-            elif not entry.is_symlink():
+            elif enters(path) and not entry.is_symlink():
                 waiting.append(f"{path}/")
-            elif not linked:
+            elif enters(path) and not linked:
                 left.append(root / path)
-            elif not any(Path(one).is_relative_to(os.path.realpath(entry)) for one in (root.resolve(), real)):
+            elif enters(path) and not any(Path(one).is_relative_to(Path(entry).resolve()) for one in (top, real)):
                 links.append(f"{path}/")
     if left:
         why = "DVC does not see what changes behind a link to a folder. Move the folder there."

@@ -51,6 +51,7 @@ _NUMBERED = re.compile(r"(?P<name>.+?)\.\d+(?P<rest>\..+)")
 _PICTURE = re.compile(r"\d+(?=[._])")
 _WORD = re.compile(r"\w+")
 _TODO = "Correct corpus.beside or corpus.beside_files; docs/parameters.md tells the names."
+_TOO_LONG = ("too long", f"more than {LONGEST_TEXT:,} characters")
 
 
 def read_corpus(settings: CorpusSettings) -> Corpus:
@@ -203,8 +204,8 @@ def with_beside(corpus: Corpus, settings: CorpusSettings, named: Iterable[Image]
             dropped.append(Dropped("picture", picture, reason, plural(len(captions), "caption")))
             continue
         for caption in captions:
-            if fault := _fault(caption, f"{picture}#{caption.key}"):
-                dropped.append(fault)
+            if len(caption.text) > LONGEST_TEXT:  # a NUL is an error of reading a line
+                dropped.append(Dropped("caption", short(f"{picture}#{caption.key}"), *_TOO_LONG))
             elif _words(caption.text) in held_out:
                 dropped.append(Dropped("caption", f"{picture}#{caption.key}", "beside, and held out", caption.text))
             else:
@@ -338,21 +339,14 @@ def _distinct_captions(
             dropped.append(Dropped("caption", item, "duplicate", caption.text))
         elif caption.image_id not in pictures:
             dropped.append(Dropped("caption", item, "unknown picture", caption.text))
-        elif fault := _fault(caption, item):
-            dropped.append(fault)
+        elif not caption.text.strip():
+            dropped.append(Dropped("caption", item, "empty caption", repr(caption.text)))
+        elif len(caption.text) > LONGEST_TEXT:
+            dropped.append(Dropped("caption", short(item), *_TOO_LONG))
+        elif "\0" in caption.text:
+            raise CorpusError("the caption has a NUL", where=caption.where, expected="plain text")
         else:
             yield caption
-
-
-def _fault(caption: Caption, item: str) -> Dropped | None:
-    """Return the record of a caption that is empty or too long; None for another, CorpusError for one with a NUL."""
-    if not caption.text.strip():
-        return Dropped("caption", item, "empty caption", repr(caption.text))
-    if len(caption.text) > LONGEST_TEXT:
-        return Dropped("caption", short(item), "too long", f"more than {LONGEST_TEXT:,} characters")
-    if "\0" in caption.text:
-        raise CorpusError("the caption has a NUL", where=caption.where, expected="plain text")
-    return None
 
 
 def _file(image: Image, listing: Listing | None) -> str | None:

@@ -111,9 +111,8 @@ class Shards(Drawn):
             listed = list_pictures(root, required=True)
             found = dict(listed.places) if listed else {}
         else:
-            above, names = root.parent, [root.name]
-            if not root.is_file():
-                above, names = root, [name for name, _ in walk(root, linked=False)]
+            above = root.parent if root.is_file() else root
+            names = [root.name] if root.is_file() else [name for name, _ in walk(root, linked=False)]
             found = {name: Place(str(above / name)) for name in names}
         shards = sorted(name for name in found if name.endswith(".tar") and not Path(name).name.startswith("._"))
         if not shards:

@@ -362,9 +362,7 @@ def _content(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
-    """Yield the name of each member that is no folder, and the function that opens it: None for a device or a link of a
-    zip; a link of a tar opens its target.
-    """
+    """Yield the name of each member that is no folder, and what opens it; the link of a tar opens its target."""
     with reading(archive, DownloadError), open(archive, "rb") as file:
         is_zip = file.read(2) == b"PK"
     if is_zip:
