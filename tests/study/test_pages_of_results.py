@@ -82,7 +82,7 @@ def test_broken_origin_of_a_row_is_a_fault(project, change, fault):
 def test_changed_score_is_a_fault_of_each_page(project):
     change = {"value": 0.99, "low": 0.98, "high": 0.995}
     edit(project, lambda row: row["runs"][0]["scores"][STSB].update(change))
-    pages = ["docs/results.md", "study/pages/ngrams.md"]
+    pages = ["docs/results.md", "study/pages/controls.md", "study/pages/ngrams.md"]
     assert prose.table_faults(project) == [f"{page}: tables differ from the rows" for page in pages]
 
 
