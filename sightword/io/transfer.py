@@ -337,7 +337,7 @@ def unpack(archive: Path, into: Path, wanted: Mapping[str, str]) -> int:
                 continue
             where = f"{archive}, member {quote(name)}"
             if not is_inside(goal) or (source := open_member()) is None:
-                what = "is a link or a device, or has no plain name"
+                what = "is a link, a device or a sparse file, or has no plain name"
                 raise DownloadError(what, where=where, expected="plain files")
             with source, writing(into):
                 try:
@@ -362,7 +362,7 @@ def _content(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def _members(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
-    """Yield the name of each member that is no folder, and what opens it; the link of a tar opens its target."""
+    """Yield the name of each member that is no folder, and what opens it, or returns None for what is no plain file."""
     with reading(archive, DownloadError), open(archive, "rb") as file:
         is_zip = file.read(2) == b"PK"
     if is_zip:
@@ -372,8 +372,12 @@ def _members(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None
                     link = stat.S_ISLNK(one.external_attr >> 16)
                     yield name, (lambda: None) if link else partial(zipped.open, one)
     else:
-        with tarfile.open(archive) as tar:
-            yield from ((one.name, partial(tar.extractfile, one)) for one in tar if not one.isdir())
+        # as a stream, since damaged headers send tarfile back for ever; a sparse file of any size fits in a header
+        with tarfile.open(archive, "r|*") as tar:
+            for member in tar:
+                if not member.isdir():
+                    plain = member.isreg() and not member.issparse()
+                    yield member.name, partial(tar.extractfile, member) if plain else lambda: None
 
 
 def _goal(name: str, wanted: Mapping[str, str]) -> str | None:

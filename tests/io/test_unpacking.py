@@ -128,7 +128,7 @@ def test_damage_in_bz2_is_the_archives(tmp_path, into):
     packed = bytearray(bz2.compress(raw))
     packed[-1_000_000:-999_000] = bytes(1_000)
     (tmp_path / "t").write_bytes(packed)
-    with pytest.raises(DownloadError, match=r"/t: is not a whole archive \(Invalid data stream\)"):
+    with pytest.raises(DownloadError, match="/t: is not a whole archive"):
         unpack(tmp_path / "t", into, ALL)
 
 
@@ -137,16 +137,12 @@ def test_missing_archive_is_named(tmp_path, into):
         unpack(tmp_path / "gone", into, ALL)
 
 
-def test_link_to_a_member_is_its_copy(tmp_path, into):
-    entries = [("b", b"1"), ("a/soft", link("tar", "../b")), ("a/hard", link("tar", "b", hard=True))]
-    assert unpack(archive("tar.gz", entries, tmp_path / "a"), into, ALL) == 2
-    assert files(into) == {"kept/soft": b"1", "kept/hard": b"1"}
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        (("a/pipe", {"type": tarfile.FIFOTYPE}), "member 'a/pipe': is a link or a device"),
+        (("a/pipe", {"type": tarfile.FIFOTYPE}), "member 'a/pipe': is a link, a device or a sparse file"),
+        (("a/soft", link("tar", "x")), "member 'a/soft': is a link"),
+        (("a/hard", link("tar", "a/x", hard=True)), "member 'a/hard': is a link"),
         (("a/x\ny", b""), r"member 'a/x\\ny': .* has no plain name"),
         (("./a/x", b"2"), "member './a/x': stands twice"),
     ],
