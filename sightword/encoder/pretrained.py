@@ -85,9 +85,9 @@ def require_encoder(place: Path) -> None:
 
 
 def is_hub_name(name: str) -> bool:
-    """Return whether a text is like a name of the hub, and no path: its first part is no folder."""
-    found = re.fullmatch(r"(\w[\w.-]*)/\w[\w.-]*(@\S+)?", name)
-    return found is not None and found[1] != "models" and not os.path.isdir(found[1])  # noqa: PTH112
+    """Return whether a text is like a name of the hub, in ASCII and short, and its first part is no folder."""
+    found = re.fullmatch(r"(\w[\w.-]{,95})/\w[\w.-]{,95}(@\S+)?", name, re.ASCII)
+    return found is not None and found[1] != "models" and not Path(found[1]).is_dir()
 
 
 def from_hub(name: str, revision: str | None = None) -> Path:
@@ -104,6 +104,7 @@ def from_hub(name: str, revision: str | None = None) -> Path:
         SetupError: huggingface_hub is not installed.
     """
     try:
+        import httpx2
         from huggingface_hub import errors, hf_hub_download, snapshot_download
     except ModuleNotFoundError:
         what = "is no folder, and huggingface_hub is not installed, which encoders of the Hugging Face hub need"
@@ -131,5 +132,5 @@ def from_hub(name: str, revision: str | None = None) -> Path:
         raise EncoderError("is no encoder of Sightword (encoder.json is missing)", where=name, todo=todo) from None
     except errors.HFValidationError as error:
         raise EncoderError(f"is no name of the hub ({first_line(error)})", where=name) from None
-    except errors.HfHubHTTPError.__bases__ as error:  # type: ignore[misc] # OSError, and HTTPError of the hub's client
+    except (httpx2.HTTPError, OSError) as error:
         raise DownloadError(f"cannot be downloaded ({first_line(error)})", where=name) from None
