@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.downloads.sources import Source, data_sets
+from pipeline.lineage.lock import within
 from pipeline.params import overlay, params_file, recipes
 from pipeline.pipelines import PARAMS, Pipeline
 from sightword.errors import LineageError, ParamsError
@@ -99,11 +100,6 @@ def wholes(recipe: str, overrides: Mapping[str, Any], project: Path) -> list[ove
         overridden(recipe, overrides, project),
         *(overridden(str(overrides[file]), inner[file], project) for file in files),
     ]
-
-
-def within(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or lies below it."""
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
 def fetched_by(path: str) -> str | None:

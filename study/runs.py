@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pipeline import systems
 from pipeline.lineage.files import Ignored, hash_listing, hash_path, md5_of_text
+from pipeline.lineage.lock import within
 from pipeline.params import overlay, recipes
 from pipeline.pipelines import LOCK, Pipeline, folder_of, parameter, pipelines
 from sightword.errors import FileFormatError, LineageError, ParamsError
@@ -24,7 +25,7 @@ from sightword.io import yaml_reader
 from sightword.io.files import loads
 from sightword.messages import and_more, first_line, flat, quote
 from sightword.statistics.inference import rounded
-from study.origins import RAW, covers, fetched_by, find_recipe, git, recognise, texts, within
+from study.origins import RAW, covers, fetched_by, find_recipe, git, recognise, texts
 from study.rows import Row, Run, Score, find_row, split_key
 
 CODE = ("sightword", "pipeline", "stages")
